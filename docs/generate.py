@@ -119,6 +119,7 @@ Versions are semantic. Before 1.0, a minor version may change behaviour; the cha
 | objects of our kinds (`v1alpha1`) | every object that was valid stays valid; fields are added, and not removed or given another meaning within `v1alpha1` |
 | formats of releases, delivery records, annotations | a new version reads what older ones wrote; an upgrade of the operator never changes workload clusters |
 | flags, values of the chart, metrics, exit codes of csctl | a deprecated one works for at least one minor version, with a warning that names its replacement |
+| `-o json` and `-o yaml` of csctl | fields are added, and not removed, renamed or given another meaning within a minor version; the change log names changes |
 | names and flags of the Go operator | accepted as long as its objects are supported |
 | fixes | for the newest minor version |
 """  # noqa: E501 - rows of tables

@@ -29,6 +29,7 @@ PATTERNS = {
     "model/yaml_scalars.py": "a scalar of a text that model.yaml has bounded",
     "deliver/apply/health.py": "the patterns themselves, and labels of an object: net.kube.limits",
     "deliver/apply/messages.py": "2 * MATCHED_CHARACTERS of each of MATCHED_CAUSES causes",
+    "net/kube/errors.py": "a message of at most net.kube.failure_status.MAX_MESSAGE characters, and the request",
     "deliver/apply/record_codec.py": "a text of a record: MAX_BYTES, and the patterns themselves",
     "deliver/apply/source_objects.py": "a value of a ConfigMap or Secret: what is left of MAX_BYTES",
     "deliver/apply/targets.py": "a manifest: deliver.render.helm_output.MAX_RENDERED",

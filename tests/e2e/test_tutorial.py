@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.dev import teardown
-from clusterstacks.dev.binaries import silent
+from clusterstacks.dev.binaries import cache_directory, silent
 from clusterstacks.dev.state_directory import StateDirectory
 from tests.support.running.doc_pages import CHECKOUT, Page, environ_of_reader
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 SET_UP = "make setup\n"
 PATH = 'export PATH="$PWD/.venv/bin:$PATH"\n'
 """The tests run in what these commands make."""
+
+
+def environ_in(home: Path) -> dict[str, str]:
+    """Return the variables of a reader with this home, and with the programs of the cache."""
+    cache = str(cache_directory(os.environ).parents[1])
+    return {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": cache, "XDG_STATE_HOME": str(home)}
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
 def test_every_command_of_the_tutorial_does_what_is_written(tmp_path: Path) -> None:
     page = Page.read("tutorial/first-cluster.md", {SET_UP: ""})
 
-    *printed, _ = page.run(CHECKOUT, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=500)
+    *printed, _ = page.run(CHECKOUT, environ_in(tmp_path), seconds=500)
 
     assert any("local-demo-1-35-v1" in text for text in printed), "the first release is built"
     assert "deployment.apps/demo-network-controller" in "".join(printed), "the addons are delivered"
@@ -46,10 +52,10 @@ def test_simulated_pods_become_healthy_fail_and_recover_as_it_is_written(tmp_pat
     tutorial, pods = Page.read("tutorial/first-cluster.md"), Page.read("how-to/simulate-pods.md")
     begin, *rest = pods.blocks
     cluster = next(at for at, block in enumerate(tutorial.blocks) if "cluster.yaml" in block.commands)
-    builds = next(at for at, block in enumerate(tutorial.blocks) if "build_first" in block.commands)
+    builds = next(at for at, block in enumerate(tutorial.blocks) if "csctl create" in block.commands)
     page = pods.part([begin, *tutorial.blocks[builds : cluster + 1], *rest, tutorial.blocks[-1]])
 
-    *_, failing, _, _ = page.run(CHECKOUT, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=500)
+    *_, failing, _, _ = page.run(CHECKOUT, environ_in(tmp_path), seconds=500)
 
     assert "CrashLoopBackOff" in failing
 

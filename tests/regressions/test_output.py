@@ -41,6 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     [
         ("text", None, "text", DEFAULT),
         ("json", None, "json", DEFAULT),
+        ("yaml", None, "yaml", DEFAULT),
         ("json", Path("a"), "json", Path("a")),
         ("./json", None, "text", Path("json")),
         ("out", None, "text", Path("out")),
@@ -56,7 +57,7 @@ def test_output_option_is_a_format_or_a_directory(wanted: str, given: Path | Non
 @pytest.mark.parametrize(
     ("wanted", "given", "message"),
     [
-        ("yaml", None, "-o is yaml (expected text or json; for a directory of this name use ./yaml)"),
+        ("sarif", None, "-o is sarif (expected text, json or yaml; for a directory of this name use ./sarif)"),
         ("out", Path("other"), "-o out and -d other both name a directory: remove one"),
         (__file__, None, "is a file (expected a directory)"),
     ],

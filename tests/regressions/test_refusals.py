@@ -98,8 +98,7 @@ async def test_denied_downgrade_names_the_deciding_fact(suggester: Suggester) ->
 
     assert answer.refusal == (
         "class p-s-1-35-v1 with Kubernetes v1.35.4 is refused:\n"
-        "  cluster addon network: demo-network may not be downgraded from 2.4.0 to 2.3.1: "
-        "upgrade.downgrade of 2.3.1 is not true\n"
+        "  cluster addon network: demo-network 2.3.1 does not support a downgrade from 2.4.0 (upgrade.downgrade)\n"
         "Choose another version of cluster addon network: 2.4.0 of release p-s-1-36-v1\n"
         "The releases, their addons, and what they work with:\n"
         "  csctl compat matrix users/one"

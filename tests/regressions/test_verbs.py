@@ -12,8 +12,9 @@ import pytest
 
 from clusterstacks.csctl.main import csctl
 from clusterstacks.csctl.shared import output, terminal
-from clusterstacks.csctl.verb_table import SUGGESTIONS, VERBS
+from clusterstacks.csctl.verb_table import GROUPS, SUGGESTIONS, VERBS
 from clusterstacks.csctl.verbs.version import commit_of
+from clusterstacks.model import yaml
 from clusterstacks.net.http.client import HTTPClient
 from tests.support.builders.tiny_stack import STAGES, tiny, write
 from tests.support.running.csctl import call_csctl
@@ -114,6 +115,7 @@ def test_completion_script_works_in_bash(run: Run) -> None:
 
 
 @pytest.mark.regression("USER-7")
+@pytest.mark.regression("U-6")
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
@@ -129,6 +131,16 @@ def test_completion_script_works_in_bash(run: Run) -> None:
         ("build", "csctl create"),
         ("export", "csctl pull"),
         ("setup", "csctl install"),
+        ("edit", "kubectl edit cluster NAME"),
+        ("apply", "kubectl"),
+        ("delete", "kubectl"),
+        ("rm", "kubectl"),
+        ("sync", "csctl reconcile"),
+        ("check", "csctl install --check"),
+        ("update", "csctl upgrade"),
+        ("config", "kubectl config"),
+        ("context", "--context"),
+        ("get-credentials", "csctl kubeconfig"),
         ("Install", "did you mean install"),
         ("creat", "did you mean create?"),
         ("xyzzy", "'csctl help' lists the verbs"),
@@ -140,6 +152,41 @@ def test_verb_of_another_tool_suggests_the_equivalent(typed: str, meant: str, ru
     assert code == output.MUST_CHANGE
     assert err.startswith(f"Error: there is no verb '{typed}': ")
     assert meant in err
+
+
+@pytest.mark.regression("U-7")
+def test_u_7_the_help_lists_each_verb_once_under_what_a_user_does(run: Run) -> None:
+    assert sorted(verb for verbs in GROUPS.values() for verb in verbs) == sorted(VERBS)
+
+    lines = run("--help")[1].splitlines()
+
+    assert [line[:-1] for line in lines if line[:-1] in GROUPS] == [*GROUPS]
+    assert lines.index("Write stacks:") < lines.index("Use clusters:") < lines.index("Run the operator:")
+
+
+@pytest.mark.regression("U-9")
+def test_u_9_every_verb_with_an_output_format_has_text_json_and_yaml() -> None:
+    context = click.Context(csctl)
+    commands = [csctl.get_command(context, verb) for verb in VERBS]
+    commands += [one for command in commands if isinstance(command, click.Group) for one in command.commands.values()]
+    formats = {
+        str(command.name): {*option.type.choices}
+        for command in commands
+        if command is not None
+        for option in command.params
+        if option.name == "form" and isinstance(option.type, click.Choice)
+    }
+
+    assert len(formats) > 25
+    assert {name for name, known in formats.items() if not {"json", "yaml"} <= known} == set()
+    assert {name for name, known in formats.items() if "text" not in known} == {"template"}
+
+
+@pytest.mark.regression("U-9")
+def test_u_9_json_and_yaml_are_the_same_document(run: Run) -> None:
+    assert yaml.load(run("version", "--client", "-o", "yaml")[1], name="out") == json.loads(
+        run("version", "--client", "-o", "json")[1]
+    )
 
 
 @pytest.mark.regression("USER-7")

@@ -12,7 +12,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import accept_global_options, global_options
-from clusterstacks.csctl.verb_table import VERBS
+from clusterstacks.csctl.verb_table import GROUPS, VERBS
 from clusterstacks.csctl.verbs.completion import prepare_completion
 
 if TYPE_CHECKING:
@@ -66,9 +66,11 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        """Write the list of verbs."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, VERBS[verb].title) for verb in sorted(VERBS)])
+        """Write the verbs by what a user does."""
+        longest = max(map(len, VERBS))
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(longest), VERBS[verb].title) for verb in verbs])
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=global_options())

@@ -107,6 +107,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         ("default/my-cluster", "default/my-cluster --exit-code -o json"),
     ),
     "explain": Verb("clusterstacks.csctl.verbs.explain", "Explain a condition or reason.", ("InSync", "HealthTimeout")),
+    "generate": Verb(
+        "clusterstacks.csctl.verbs.generate",
+        "Print a new Cluster with the variables of its class.",
+        ("cluster my-cluster --stack scs", f"cluster team-a/prod --stack kaas/scs --release {_RELEASE}"),
+    ),
     "hash": Verb("clusterstacks.csctl.verbs.hash", "Print the hashes of a stack directory.", (_STACK,)),
     "help": Verb("clusterstacks.csctl.help", "Print the help of csctl or of a verb.", ("create", "dev up")),
     "history": Verb(
@@ -131,6 +136,11 @@ VERBS: Final[Mapping[str, Verb]] = {
             "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --observe",
         ),
     ),
+    "kubeconfig": Verb(
+        "clusterstacks.csctl.verbs.kubeconfig",
+        "Print the kubeconfig of a workload cluster.",
+        ("my-cluster", "default/my-cluster > my-cluster.kubeconfig"),
+    ),
     "lint": Verb(
         "clusterstacks.csctl.verbs.lint",
         "Report problems of a stack.",
@@ -152,7 +162,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "logout": Verb("clusterstacks.csctl.verbs.login", "Remove the login of a registry.", ("registry.example.org",)),
     "plan": Verb(
-        "clusterstacks.csctl.verbs.plan", "Plan an upgrade step by step.", ("default/my-cluster --to v1.36.1",)
+        "clusterstacks.csctl.verbs.plan",
+        "Plan an upgrade step by step.",
+        ("my-cluster", "my-cluster -n default --to 1.36", "default/my-cluster --to v1.36.1"),
     ),
     "pull": Verb("clusterstacks.csctl.verbs.pull", "Download a release.", (_REF, f"{_REF} -d releases")),
     "push": Verb(
@@ -174,7 +186,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "sign": Verb(
         "clusterstacks.csctl.verbs.sign",
         "Sign a release.",
-        ("--new-key release.key", f".release/{_RELEASE} --key release.key"),
+        (
+            "--new-key release.key",
+            f".release/{_RELEASE} --key release.key",
+            f".release/{_RELEASE} --new-key release.key",
+        ),
     ),
     "status": Verb(
         "clusterstacks.csctl.verbs.status",
@@ -199,6 +215,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         "Print the rendered objects of a stack or release.",
         (f"{_STACK} --class", f"{_STACK} --addon cni --values", f"{_REF} --images"),
     ),
+    "trace": Verb(
+        "clusterstacks.csctl.verbs.trace",
+        "Tell where an object of a workload cluster comes from.",
+        ("default/my-cluster Deployment kube-system/coredns", "my-cluster ConfigMap cluster-info -o json"),
+    ),
     "ui": Verb(
         "clusterstacks.csctl.verbs.ui",
         "Show clusters and releases in a browser.",
@@ -220,6 +241,11 @@ VERBS: Final[Mapping[str, Verb]] = {
             "-l ring=canary --to openstack-scs-1-36-v2 --max 5 --window 'Sat,Sun 02:00+4h Europe/Berlin' -o yaml",
         ),
     ),
+    "values": Verb(
+        "clusterstacks.csctl.verbs.values",
+        "Print the values of the addons of a Cluster.",
+        ("default/my-cluster", "my-cluster --addon cni -o yaml"),
+    ),
     "verify": Verb(
         "clusterstacks.csctl.verbs.verify",
         "Verify the signatures of a release.",
@@ -237,8 +263,20 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
 }
 
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Write stacks": ("init", "lint", "template", "diff", "compat", "schemas", "hash", "build-images", "create"),
+    "Publish releases": ("sign", "verify", "push", "pull", "copy", "list", "index", "login", "logout"),
+    "Use clusters": (
+        *("generate", "status", "ui", "plan", "why", "upgrade", "history", "drift", "values", "trace", "kubeconfig"),
+        *("reconcile", "suspend", "resume"),
+    ),
+    "Run the operator": ("install", "uninstall", "crds"),
+    "Try it on this machine": ("demo", "dev"),
+    "Other": ("explain", "version", "completion", "help"),
+}
+"""The verbs by what a user does, in the order of the help."""
 
-_OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status NAMESPACE/CLUSTER' describes one"
+_OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status CLUSTER' describes one"
 _LOGS: Final = "'kubectl logs' prints the log of the operator: the field object of its lines names the Cluster"
 _INSTALL: Final = "'csctl install' installs the operator, 'csctl uninstall' removes it"
 
@@ -247,11 +285,10 @@ SUGGESTIONS: Final = {
     **dict.fromkeys(("tree", "describe", "watch", "ps", "top"), _OBJECTS),
     "fleet": _OBJECTS,
     "get": "'kubectl get clusters,clusterstacks,clusterstackreleases,clusteraddons' lists objects; " + _OBJECTS,
-    **dict.fromkeys(
-        ("event", "events"), "'csctl status NAMESPACE/CLUSTER' prints the newest events, 'kubectl events' lists all"
-    ),
+    **dict.fromkeys(("event", "events"), "'csctl status CLUSTER' prints the newest events, 'kubectl events' lists all"),
     **dict.fromkeys(("log", "logs"), _LOGS),
-    **dict.fromkeys(("validate", "check", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),
+    **dict.fromkeys(("validate", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),
+    "check": "'csctl lint' reports problems of a stack, 'csctl install --check' those of a management cluster",
     **dict.fromkeys(("build", "package", "pack", "make"), "'csctl create' builds releases"),
     **dict.fromkeys(("publish", "upload", "deploy"), "'csctl push' publishes a release in a registry"),
     **dict.fromkeys(("download", "fetch", "get-release"), "'csctl pull' downloads a release"),
@@ -259,16 +296,29 @@ SUGGESTIONS: Final = {
         ("export", "save", "backup", "bundle"),
         "'csctl pull' writes a release to a directory, 'csctl copy' releases with their signatures to an image layout",
     ),
-    **dict.fromkeys(("mirror", "promote", "sync"), "'csctl copy' copies a release to another repository"),
+    **dict.fromkeys(("mirror", "promote"), "'csctl copy' copies a release to another repository"),
+    "sync": "'csctl reconcile' compares and restores the objects of a Cluster, 'csctl copy' copies releases",
     **dict.fromkeys(
         ("render", "show", "inspect"), "'csctl template' prints the rendered objects of a stack or release"
     ),
-    **dict.fromkeys(("new", "scaffold", "generate", "start"), "'csctl init' writes a new stack"),
+    **dict.fromkeys(("new", "scaffold", "start"), "'csctl init' writes a new stack"),
     "rollback": "'csctl plan' prints the steps back, where the releases allow them",
     "reason": "'csctl explain' explains a reason in a status, 'csctl why' a refusal",
     **dict.fromkeys(("search", "ls", "releases", "tags"), "'csctl list' lists releases"),
     **dict.fromkeys(("matrix", "compatibility", "facts"), "'csctl compat' shows which versions work together"),
-    **dict.fromkeys(("apply", "delete", "remove", "setup"), _INSTALL),
+    **dict.fromkeys(
+        ("apply", "edit", "patch", "delete", "rm", "remove", "scale", "label", "annotate"),
+        f"'kubectl' changes objects, for example 'kubectl edit cluster NAME'; {_INSTALL}",
+    ),
+    **dict.fromkeys(("setup", "bootstrap"), _INSTALL),
+    **dict.fromkeys(
+        ("config", "context", "contexts", "ctx"),
+        "'kubectl config' chooses the management cluster, and so do --kubeconfig and --context",
+    ),
+    **dict.fromkeys(("rollout", "update"), "'csctl upgrade' upgrades Clusters, 'csctl plan' lists the steps"),
+    **dict.fromkeys(("app", "apps", "list-clusters"), _OBJECTS),
+    "manifests": "'csctl template' prints the objects of a release, 'csctl trace' tells where one of them comes from",
+    "get-credentials": "'csctl kubeconfig' prints the kubeconfig of a workload cluster",
     **dict.fromkeys(("dashboard", "web", "open"), "'csctl ui' shows clusters and releases in a browser"),
     "pause": "'csctl suspend' pauses the delivery of the addons of a Cluster",
     **dict.fromkeys(("up", "down", "env", "cluster", "kind"), "'csctl dev' runs Cluster API and the operator locally"),

@@ -37,6 +37,12 @@ class ComponentState:
         """True when it runs."""
         return self.state == "running"
 
+    def document(self) -> dict[str, object]:
+        """Return it as JSON."""
+        usage = {"memoryBytes": self.memory_bytes, "cpuSeconds": self.cpu_seconds, "ageSeconds": self.age_seconds}
+        process = {"name": self.name, "version": self.version, "port": self.port, "pid": self.pid, "state": self.state}
+        return process | usage
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentState:
@@ -50,6 +56,11 @@ class EnvironmentState:
     def healthy(self) -> bool:
         """True when every component runs."""
         return self.phase == EnvironmentPhase.RUNNING and all(component.running for component in self.components)
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON."""
+        components = [component.document() for component in self.components]
+        return {"phase": self.phase, "message": self.message, "components": components, "healthy": self.healthy}
 
 
 def inspect(state: StateDirectory) -> EnvironmentState | None:

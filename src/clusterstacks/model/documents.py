@@ -75,6 +75,11 @@ def without_line_breaks(text: str) -> str:
     return " ".join((first.rstrip(), *filter(None, (line.strip() for line in rest)))) if rest else text
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun whose plural ends with s: ``1 object``, ``3 objects``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(title: str, values: Iterable[str]) -> str:
     """Return a text of several lines: a title, and one line for each value, whatever the value contains."""
     return "\n".join((title, *map(without_line_breaks, values)))
@@ -160,6 +165,15 @@ def parse_duration(text: str) -> timedelta:
         )
     hours, minutes, seconds = (int(number or 0) for number in match.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def duration_text(seconds: float) -> str:
+    """Write a duration as :func:`parse_duration` reads it: ``1h30m``, ``2m``, ``45s``; rounded to seconds above one."""
+    if seconds < 1:
+        return f"{seconds:g}s"
+    minutes, rest = divmod(round(seconds), 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "m"), (rest, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number)
 
 
 def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON

@@ -116,3 +116,11 @@ def parse_target(text: str) -> ReleaseName | KubernetesVersion:
         "TargetInvalid",
         f"{text!r} is not a valid target (expected for example openstack-scs-1-36-v2 or v1.36.1)",
     )
+
+
+def parse_goal(text: str) -> ReleaseName | KubernetesVersion | KubernetesMinor:
+    """Read a target as :func:`parse_target`, or a Kubernetes minor (``1.36``), which stands for its newest version."""
+    try:
+        return KubernetesMinor.parse(text)
+    except InvalidVersion:
+        return parse_target(text)

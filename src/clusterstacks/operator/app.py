@@ -142,23 +142,7 @@ class Operator:
         for registration in registered:
             self._register(registration, registration.build(environment))
         self._webhooks = self._build_webhooks()
-        for kind, informer in self._caches.items():
-            self._metrics.watch_health(f"{kind.lower()} informer", informer.health)
-        for kind, informer in self._informers.items():
-            self._probes.add_ready(f"{kind.lower()} informer", partial(sync_problem, informer))
-        listings = self._sources.listings
-        self._probes.add_ready("releases", partial(listings.problem, self._sources.policy.default.address))
-        self._metrics.watch_failing_sources(listings.failing)
-        self._metrics.watch_source_age(listings.oldest_success)
-        if not settings.shard:
-            self._metrics.watch_support(
-                lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
-            )
-            self._metrics.watch_unserved(self._shard_leases.unserved, settings.shards)
-        self._metrics.set_version(version("cluster-stacks"), settings.shard)
-        if self._elector is not None:
-            self._probes.add_ready("leader election", self._elector.problem)
-        self._metrics.watch_checks(self._probes.failing)
+        self._wire_probes_and_metrics()
         self.observation = self._build_observation(environment, observing) if observing else None
         """Reports what would be written; None in an operator that writes."""
 
@@ -254,6 +238,27 @@ class Operator:
         if self._elector is not None:
             writers["shards"] = self._after_sync(self._shard_leases.run)
         return writers
+
+    def _wire_probes_and_metrics(self) -> None:
+        settings = self._settings
+        for kind, informer in self._caches.items():
+            self._metrics.watch_health(f"{kind.lower()} informer", informer.health)
+        for kind, informer in self._informers.items():
+            self._probes.add_ready(f"{kind.lower()} informer", partial(sync_problem, informer))
+        listings = self._sources.listings
+        self._probes.add_ready("releases", partial(listings.problem, self._sources.policy.default.address))
+        self._metrics.watch_failing_sources(listings.failing)
+        self._metrics.watch_source_age(listings.oldest_success)
+        if not settings.shard:
+            clusters = self._informers[CLUSTER_KIND].cache
+            self._metrics.watch_support(
+                lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
+            )
+            self._metrics.watch_unserved(self._shard_leases.unserved, settings.shards)
+        self._metrics.set_version(version("cluster-stacks"), settings.shard)
+        if self._elector is not None:
+            self._probes.add_ready("leader election", self._elector.problem)
+        self._metrics.watch_checks(self._probes.failing)
 
     def _build_observation(self, environment: ControllerContext, gate: ObservingGate) -> Observation:
         addons, bindings = self._caches[Kind.CLUSTER_ADDON], self._caches[Kind.CLUSTER_RESOURCE_SYNC_BINDING]

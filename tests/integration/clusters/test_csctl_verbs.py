@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 import yaml
 
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, Kind
@@ -101,15 +102,37 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
 
         tree = (await csctl(world, "status", f"{world.namespace}/one")).splitlines()
         assert tree[0] == (
-            f"✓ Cluster {world.namespace}/one  class {release.class_name}, addons v1, Kubernetes v1.35.4"
+            f"✓ Cluster {world.namespace}/one  class {release.class_name}, release v1, Kubernetes v1.35.4"
         )
         assert "  ✓ control plane  v1.35.4" in tree
-        assert f"    ✓ dns  1 objects of {release}" in tree
+        assert f"    ✓ dns  1 object of {release}" in tree
         assert any(line.startswith("  ✓ last change  ") for line in tree)
         document = json.loads(await csctl(world, "status", f"{world.namespace}/one", "-o", "json"))
         assert (document["ready"], document["addons"]) == (True, [{"name": "dns", "version": release.release}])
-        assert "not found" in await csctl(world, "status", f"{world.namespace}/two", code=1)
+        assert "two does not exist" in await csctl(world, "status", "two", *here, code=2)
         await page_shows_cluster(world)
+        await cluster_is_explained(world, release)
+
+
+async def cluster_is_explained(world: World, release: ReleaseName) -> None:
+    """Check the verbs about one Cluster that read its workload cluster or its release."""
+    one, as_json = ("one", "-n", world.namespace), ("-o", "json")
+
+    (origin,) = json.loads(await csctl(world, "trace", *one, "configmap", "kube-system/dns", *as_json))
+    assert (origin["object"], origin["addon"]) == ("ConfigMap kube-system/dns", "dns")
+    assert (origin["release"], origin["source"]) == (release.release, "that of the operator")
+    assert origin["digest"].startswith("sha256:")
+    assert origin["signature"].startswith("not checked")
+    assert "has delivered Secret dns: check" in await csctl(world, "trace", *one, "Secret", "dns", code=2)
+
+    (addon,) = json.loads(await csctl(world, "values", *one, "--releases", str(world.releases), *as_json))
+    assert (addon["addon"], addon["release"], addon["values"]) == ("dns", release.release, {})
+
+    assert "server: https://127.0.0.1:" in await csctl(world, "kubeconfig", *one)
+
+    new = await csctl(world, "generate", "cluster", "new", "--stack", world.stack.word, "-n", world.namespace)
+    topology = yaml.safe_load(new)["spec"]["topology"]
+    assert (topology["classRef"], topology["version"]) == ({"name": release.class_name}, "v1.35.4")
 
 
 def three_contexts(world: World, file: Path) -> Path:
@@ -172,6 +195,7 @@ async def test_version_prints_those_of_the_management_cluster_after_the_lines_of
     assert len((await csctl(world, "version", "--client")).splitlines()) == 2
 
 
+@pytest.mark.regression("U-19")
 async def test_reconcile_restores_objects_and_suspend_pauses_until_resume(world: World) -> None:
     key = f"{world.namespace}/one"
     async with world.operator(drift_interval=None):
@@ -179,7 +203,10 @@ async def test_reconcile_restores_objects_and_suspend_pauses_until_resume(world:
         resource = await world.workload.resource("", "ConfigMap")
         await world.workload.delete(resource, "dns", "kube-system")
 
-        assert await csctl(world, "reconcile", key) == f"All addon objects of Cluster {key} were compared.\n"
+        compared, *restored = (await csctl(world, "reconcile", key)).splitlines()
+        assert compared == f"All addon objects of Cluster {key} were compared."
+        assert restored[0] == "Restored by the operator:"
+        assert restored[1].startswith("  ConfigMap kube-system/dns was deleted, restored 2")
         assert await world.delivered("dns") is not None
 
         await csctl(world, "suspend", key)

@@ -121,6 +121,6 @@ async def test_only_what_the_user_may_list_is_completed_and_nothing_is_said(
     await world.create({**rbac, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
 
     async def may_list() -> bool:
-        return await completed(program, file, "status", "") == [f"{world.namespace}/one"]
+        return await completed(program, file, "status", "") == ["one", f"{world.namespace}/one"]
 
     await eventually(may_list, seconds=DEADLINE, about="the new role")

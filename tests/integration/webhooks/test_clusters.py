@@ -145,7 +145,7 @@ async def test_annotation_with_an_unavailable_release_is_denied(world: World) ->
         assert f"release {world.namespace}/{missing}, which an annotation names, is not offered to namespace" in told
         assert await annotate(world, addon_release=second.class_name) == ""
         await delivered(world, "cilium", second)
-        assert "cilium may not be downgraded from 1.18.0 to 1.17.2" in await annotate(world, addon_release=None)
+        assert "cilium 1.17.2 does not support a downgrade from 1.18.0" in await annotate(world, addon_release=None)
 
 
 async def test_release_without_a_clusterstackrelease_is_validated_if_an_annotation_names_it(world: World) -> None:

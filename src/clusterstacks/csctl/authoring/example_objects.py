@@ -146,20 +146,21 @@ def _variables(cluster_class: Manifest) -> list[Manifest]:
     variables = []
     for variable in mappings(cluster_class, "spec", "variables"):
         schema = mapping(variable, "schema", "openAPIV3Schema")
-        default = _default(schema)
+        default = default_of(schema)
         if default is not None:
             variables.append({"name": text(variable, "name"), "value": default})
     return variables
 
 
-def _default(schema: Manifest) -> object:
+def default_of(schema: Manifest) -> object:
+    """Return the default of a variable by its schema, with the defaults of its fields; None without a default."""
     if "default" not in schema:
         return None
     default = schema["default"]
     if not isinstance(default, dict):
         return default
     inner = {
-        key: _default(property_schema)
+        key: default_of(property_schema)
         for key, property_schema in mapping(schema, "properties").items()
         if isinstance(property_schema, dict)
     }

@@ -146,7 +146,7 @@ def as_json(reports: Sequence[LintReport]) -> Manifest:
                 "path": finding_path(report, finding),
                 "line": finding.problem.line,
                 "message": finding.problem.message,
-                "wayOut": finding.problem.remedy,
+                "remedy": finding.problem.remedy,
             }
             for report in reports
             for finding in report.findings

@@ -10,10 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from clusterstacks.csctl.building.discover import NewestPatch, selected, stacks_of
+from clusterstacks.csctl.building.discover import PROVIDERS, NewestPatch, find_stacks, selected, stacks_of
 from clusterstacks.csctl.building.release_builder import ReleaseBuilder
 from clusterstacks.csctl.building.settings import CSCTL, FORMER_CSCTL, STACK, is_stack, open_minor
 from clusterstacks.csctl.building.source_tree import read_tree
+from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import SpecError, error_context
 from clusterstacks.model.files.metadata import Metadata
 from clusterstacks.model.versions import StackVersion
@@ -34,6 +35,10 @@ CHANNEL = "sha"
 """Channel of the version of a stack that is opened, as with ``csctl create --mode hash``."""
 
 
+SHOWN_STACKS = 10
+"""Stacks that a message names (arbitrary)."""
+
+
 @asynccontextmanager
 async def open_as_release(
     directory: Path,
@@ -49,7 +54,7 @@ async def open_as_release(
     images.
 
     Args:
-        directory: A release or stack directory.
+        directory: A release or stack directory, or a repository with one stack.
         newest: Returns the newest patch of a minor.
         kubernetes: A minor of versions.yaml or stack.yaml such as ``1-35``; empty for the release of csctl.yaml.
         dependencies: Adds chart dependencies; None leaves charts unchanged.
@@ -65,7 +70,7 @@ async def open_as_release(
         return
     with TemporaryDirectory(prefix="csctl-") as scratch:
         with error_context(directory):
-            await asyncio.to_thread(_require_stack, directory)
+            directory = await asyncio.to_thread(_stack_at, directory)
             tree = await asyncio.to_thread(read_tree, directory)
             listed = bool(kubernetes)
             minor = open_minor(tree, listed=listed)
@@ -98,15 +103,22 @@ def is_release_directory(directory: Path) -> bool:
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
 
 
-def _require_stack(directory: Path) -> None:
-    """Reject a directory that is not a stack before it is read: it may be a whole disk."""
+def _stack_at(directory: Path) -> Path:
+    """Return the directory of a stack, or the only stack of a repository; reject others, which may be a whole disk."""
     names = {path.name for path in directory.iterdir()}
-    if not is_stack(names) and FORMER_CSCTL not in names:
-        raise SourceBroken(
-            directory,
-            f"is neither a release nor a stack: a stack has {CSCTL} or {STACK}, "
-            f"a release {METADATA} and the archive of its class",
-        )
+    if is_stack(names) or FORMER_CSCTL in names:
+        return directory
+    stacks = find_stacks(directory) if PROVIDERS in names else ()
+    if len(stacks) == 1:
+        return stacks[0]
+    if stacks:
+        listed = and_more([str(stack) for stack in stacks], SHOWN_STACKS)
+        raise SourceBroken(directory, f"has {len(stacks)} stacks: name one of them ({listed})")
+    raise SourceBroken(
+        directory,
+        f"is neither a release nor a stack: a stack has {CSCTL} or {STACK}, "
+        f"a release {METADATA} and the archive of its class",
+    )
 
 
 def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirectory:

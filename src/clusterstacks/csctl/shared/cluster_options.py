@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.connection import Connection
     from clusterstacks.plan.clusters.context import UpgradeContext
     from clusterstacks.plan.compat.statements import UpstreamFacts
-    from clusterstacks.plan.planner.model_builder import Target
+    from clusterstacks.plan.planner.model_builder import Goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class ManagementCluster:
     """A kubeconfig file; None to find one as kubectl does."""
     context: str = ""
     """A context of the kubeconfig; empty for the current one."""
+    namespace: str = ""
+    """Namespace of objects that are named without one; empty for that of the context."""
 
     def connection(self) -> Connection:
         """Return the address, credentials and default namespace.
@@ -44,7 +46,14 @@ class ManagementCluster:
         """
         from clusterstacks.net.kube.kubeconfig import default_connection
 
-        return default_connection(os.environ, str(self.kubeconfig or ""), self.context)
+        connection = default_connection(os.environ, str(self.kubeconfig or ""), self.context)
+        return replace(connection, namespace=self.namespace or connection.namespace)
+
+    def full_key(self, key: ObjectKey) -> ObjectKey:
+        """Return the key of an object that may be named without its namespace; raises as :meth:`connection`."""
+        if key.namespace and self.namespace not in ("", key.namespace):
+            raise click.UsageError(f"{key} is not in namespace {self.namespace}: remove --namespace, or correct it")
+        return key if key.namespace else ObjectKey(self.connection().namespace, key.name)
 
     @asynccontextmanager
     async def connected(self, *, retries: bool = True) -> AsyncIterator[Client]:
@@ -73,7 +82,7 @@ def management_of(context: click.Context) -> ManagementCluster | None:
     contexts = given.get("contexts") or (given.get("context") or "",)
     if len(contexts) > 1 or _names_no_file(context):
         return None
-    return ManagementCluster(given.get("kubeconfig"), contexts[0])
+    return ManagementCluster(given.get("kubeconfig"), contexts[0], given.get("namespace") or "")
 
 
 def _names_no_file(context: click.Context) -> bool:
@@ -113,7 +122,7 @@ def complete_releases(context: click.Context, _: click.Parameter, incomplete: st
         cluster = ClusterName().convert(named, None, None)
     except click.BadParameter:
         return []
-    return complete_names(context, incomplete, lambda client, _: releases(client, cluster))
+    return complete_names(context, incomplete, lambda client, chosen: releases(client, chosen.full_key(cluster)))
 
 
 def _complete_contexts(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -129,19 +138,28 @@ def _complete_contexts(context: click.Context, _: click.Parameter, incomplete: s
         return []
 
 
-class ClusterName(click.ParamType[ObjectKey]):
-    """Parameter type of ``NAMESPACE/CLUSTER``."""
+class ObjectName(click.ParamType[ObjectKey]):
+    """Parameter type of ``NAME`` or ``NAMESPACE/NAME``; without a namespace, :func:`cluster_options` completes it."""
 
-    name = "NAMESPACE/CLUSTER"
+    name = "NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:  # noqa: ANN401 - click's signature
-        """Parse the name of a Cluster."""
+        """Parse the name."""
         if isinstance(value, ObjectKey):
             return value
-        namespace, slash, name = str(value).partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            self.fail(f"{value!r} is not a Cluster (expected NAMESPACE/NAME, for example team-a/prod)", param, ctx)
+        namespace, slash, name = str(value).rpartition("/")
+        if not name or "/" in namespace or bool(namespace) is not bool(slash):
+            problem = (
+                f"{value!r} is not the name of an object (expected NAME or NAMESPACE/NAME, for example team-a/prod)"
+            )
+            self.fail(problem, param, ctx)
         return ObjectKey(namespace, name)
+
+
+class ClusterName(ObjectName):
+    """Parameter type of the name of a Cluster."""
+
+    name = "CLUSTER"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
         """Complete the Clusters of the management cluster."""
@@ -157,7 +175,7 @@ _KUBECONFIG = click.option(
 )
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --kubeconfig and --context, passed as ``management``."""
 
     @wraps(command)
@@ -171,6 +189,19 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         shell_complete=_complete_contexts,
     )
     return _KUBECONFIG(context(call))
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig, --context and --namespace, passed as ``management``, and complete the names of objects."""
+
+    @wraps(command)
+    def call(*, management: ManagementCluster, namespace: str, **rest: Any) -> Any:  # noqa: ANN401 - as above
+        management = replace(management, namespace=namespace)
+        keys = {name: management.full_key(value) for name, value in rest.items() if isinstance(value, ObjectKey)}
+        return command(management=management, **rest | keys)
+
+    title = "Namespace of names without one; NAMESPACE/NAME has it."
+    return connection_options(_namespace_option("that of the context", title)(call))
 
 
 def contexts_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,9 +230,9 @@ _SELECTOR = click.option(
 )
 
 
-def _namespace_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _namespace_option(default: str, title: str = "Namespace.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
-        "--namespace", "-n", default="", help=f"Namespace.  [default: {default}]", shell_complete=complete_namespaces
+        "--namespace", "-n", default="", help=f"{title}  [default: {default}]", shell_complete=complete_namespaces
     )
 
 
@@ -227,11 +258,11 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(management=management, scope=ListScope(chosen, labels), **given)
 
     everywhere = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces.")
-    return cluster_options(_namespace_option("that of the context")(everywhere(_SELECTOR(call))))
+    return connection_options(_namespace_option("that of the context")(everywhere(_SELECTOR(call))))
 
 
 def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --kubeconfig and --context, passed as ``management``, and --releases."""
+    """Add the options of :func:`cluster_options`, and --releases."""
     releases = click.option(
         "--releases",
         type=DIRECTORY,
@@ -241,7 +272,7 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def read_live(
-    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target | None = None
+    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Goal | None = None
 ) -> UpgradeContext:
     """Connect, and read a Cluster; raises as :func:`read_cluster_context`."""
     async with management.connected() as client:
@@ -253,7 +284,7 @@ QUICK_SEARCH_COMBINATIONS = 300_000
 
 
 async def read_cluster_context(
-    client: Client, cluster: ObjectKey, releases: Path | None, goal: Target | None = None
+    client: Client, cluster: ObjectKey, releases: Path | None, goal: Goal | None = None
 ) -> UpgradeContext:
     """Read a Cluster and its possible versions with the rights of the user.
 
@@ -282,16 +313,18 @@ async def read_cluster_context(
     )
 
 
-def _leads_to_plan(context: UpgradeContext, goal: Target) -> bool:
+def _leads_to_plan(context: UpgradeContext, goal: Goal) -> bool:
     from clusterstacks.model.errors import SpecError
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.plan.planner.budget import Budget
     from clusterstacks.plan.planner.planner import Plan, find_plan
 
-    if isinstance(goal, ReleaseName) and goal not in {candidate.name for candidate in context.world.candidates}:
+    world = context.world
+    if isinstance(goal, ReleaseName) and goal not in {candidate.name for candidate in world.candidates}:
         return False
     try:
-        return isinstance(find_plan(context.world, context.state, goal, Budget(QUICK_SEARCH_COMBINATIONS)), Plan)
+        answer = find_plan(world, context.state, world.target(goal), Budget(QUICK_SEARCH_COMBINATIONS))
+        return isinstance(answer, Plan)
     except SpecError:
         return False
 

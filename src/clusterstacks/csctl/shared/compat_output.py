@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.options import TEXT
 from clusterstacks.csctl.shared.terminal import ResultMark, columns, cut
+from clusterstacks.model.documents import counted
 from clusterstacks.plan.compat.matrices import worst
 from clusterstacks.plan.compat.verdicts import Verdict
 
@@ -65,9 +67,9 @@ class CheckedRelease:
 
 def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
     """Print the verdicts on releases, and their contradictory statements."""
-    if form == "json":
+    if form != TEXT:
         releases = [checked_document(release) for release in checked]
-        output.print_json({"releases": releases, "contradictions": list(contradictions)})
+        output.print_document({"releases": releases, "contradictions": list(contradictions)}, form)
         return
     for release in checked:
         output.say_judged(
@@ -83,8 +85,8 @@ def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[st
 
 def print_matrix(matrix: Matrix, form: str) -> None:
     """Print a table of verdicts."""
-    if form == "json":
-        output.print_json(matrix_document(matrix))
+    if form != TEXT:
+        output.print_document(matrix_document(matrix), form)
         return
     lines = (*matrix.releases, *matrix.components)
     words = [[_label(row), *map(_word, row.cells)] for row in lines]
@@ -179,8 +181,8 @@ BUILT_IN = "built in"
 
 def print_list(known: Sequence[ComponentFacts], form: str) -> None:
     """Print the known components, with the date and the origin of their facts."""
-    if form == "json":
-        output.print_json([_head(component) for component in known])
+    if form != TEXT:
+        output.print_document([_head(component) for component in known], form)
     else:
         rows = [(component.name, component.title, component.read, component.origin or BUILT_IN) for component in known]
         output.print_table(("COMPONENT", "TITLE", "FACTS OF", "FROM"), rows)
@@ -188,16 +190,22 @@ def print_list(known: Sequence[ComponentFacts], form: str) -> None:
 
 def print_sheet(component: ComponentFacts, form: str) -> None:
     """Print all facts about a component."""
-    if form == "json":
-        output.print_json(_document(component))
+    if form != TEXT:
+        output.print_document(_document(component), form)
         return
     output.say(f"{component.title}: facts of {component.read}, {component.origin or BUILT_IN}", bold=True)
     wrapped = click.wrap_text(component.semantics, width=100, initial_indent="  ", subsequent_indent="  ")
     output.say_lines(*wrapped.splitlines())
     if verdict := component.outside_verdict:
         output.say(f"  Outside of the ranges: {verdict}.")
+    header = ("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE")
     rows = [_statement_cells(statement) for statement in component.statements]
-    output.print_table(("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE"), rows)
+    if not columns() or output.table_width([header, *rows]) <= columns():
+        output.print_table(header, rows)
+    else:  # ranges must not be cut
+        output.print_table(header[:-1], [cells for *cells, _ in rows])
+        output.say("Sources:")
+        output.say_lines(*(f"  {url}" for url in dict.fromkeys(url for *_, url in rows)))
     if component.upgrade is not None:
         output.say(_upgrade_line(component.upgrade))
 
@@ -216,7 +224,7 @@ def _statement_cells(statement: UpstreamStatement) -> tuple[str, ...]:
 
 def _upgrade_line(upgrade: UpgradeStatement) -> str:
     step = upgrade.rule.max_minor_step
-    up = "by any number of minors" if step is None else f"by at most {step} minor{'' if step == 1 else 's'}"
+    up = "by any number of minors" if step is None else f"by at most {counted(step, 'minor')}"
     down = "and down" if upgrade.rule.downgrade else "and never down"
     since = f" from {upgrade.since} on" if upgrade.since is not None else ""
     return f"Upgraded{since} {up} at a time {down}: {upgrade.source.url}"

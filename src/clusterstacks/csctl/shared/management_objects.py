@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, SYNC_GROUP, Kind
-from clusterstacks.model.objects import drop_managed_fields
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, SYNC_GROUP, Kind
+from clusterstacks.model.objects import ObjectKey, drop_managed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,14 +80,25 @@ async def served(client: Client, group: str, kind: str) -> Resource:
         raise KindNotServed(f"the management cluster does not serve {kind}: {remedy}") from None
 
 
+async def get_cluster(client: Client, key: ObjectKey) -> Manifest:
+    """Read a Cluster; raises as :func:`served` and :func:`~.live_cluster.find_cluster` of ``plan.clusters``."""
+    from clusterstacks.plan.clusters.live_cluster import find_cluster
+
+    await served(client, CLUSTER_API_GROUP, CLUSTER_KIND)
+    return await find_cluster(client, key)
+
+
 async def read_objects(client: Client, query: ObjectQuery) -> list[Manifest]:
     """Read the objects of a query, sorted by namespace and name, without managed fields.
 
     Raises:
-        NotFound: The query names an object that does not exist.
+        SpecError: The query names a Cluster that does not exist.
+        NotFound: It names another object that does not exist.
         DependencyError: The kind is not served, or the user may not read it.
     """
     resource = await served(client, query.group, query.kind)
+    if query.name and query.kind == CLUSTER_KIND:
+        return [drop_managed_fields(await get_cluster(client, ObjectKey(query.namespace, query.name)))]
     if query.name:
         return [drop_managed_fields(await client.get(resource, query.name, query.namespace))]
     listed = await client.list(resource, query.namespace, labels=query.labels)

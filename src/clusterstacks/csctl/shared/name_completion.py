@@ -64,7 +64,8 @@ async def namespaces(client: Client) -> list[str]:
 async def clusters(client: Client, incomplete: str, default_namespace: str) -> list[str]:
     """Return the Clusters as ``NAMESPACE/NAME``: of the namespace before the cursor, otherwise of all.
 
-    Users who may not list those of all namespaces get those of the namespace of their context.
+    Those of the default namespace are also returned as ``NAME``. Users who may not list those of all namespaces get
+    only these.
     """
     from clusterstacks.net.kube.errors import Forbidden
 
@@ -72,7 +73,8 @@ async def clusters(client: Client, incomplete: str, default_namespace: str) -> l
     wanted = [namespace] if slash else ["", default_namespace]
     for place in wanted:
         try:
-            return [str(cluster) for cluster in await _keys(client, CLUSTER_API_GROUP, CLUSTER_KIND, place)]
+            found = await _keys(client, CLUSTER_API_GROUP, CLUSTER_KIND, place)
+            return [*(key.name for key in found if key.namespace == default_namespace), *map(str, found)]
         except Forbidden:
             continue
     return []

@@ -52,7 +52,8 @@ class Seconds(click.ParamType[float]):
 
 TEXT: Final = "text"
 JSON: Final = "json"
-FORMATS: Final = frozenset({TEXT, JSON, "sarif", "table", "yaml"})
+YAML: Final = "yaml"
+FORMATS: Final = frozenset({TEXT, JSON, YAML, "sarif", "table"})
 """All output formats. None of them is accepted as a directory; ``./json`` is."""
 
 COLOURS: Final = ("auto", "always", "never")
@@ -108,8 +109,8 @@ def _set_flag(context: click.Context, option: click.Parameter, value: bool) -> N
 
 
 def form_option(*forms: str) -> Callable[[Command], Command]:
-    """Return the option -o with these output formats (default: text and json); the first one is the default."""
-    choice = click.Choice(forms or (TEXT, JSON))
+    """Return the option -o with these output formats (text, json and yaml without any); the first is the default."""
+    choice = click.Choice(forms or (TEXT, JSON, YAML))
     return click.option(
         "--output", "-o", "form", type=choice, default=choice.choices[0], show_default=True, help="Output format."
     )
@@ -120,7 +121,7 @@ def form_or_directory_options(default: Path, what: str) -> Callable[[Command], C
 
     ``default`` is the directory without either option, ``what`` the content of the directory for the help.
     """
-    form_help = "Output format: text or json. Any other value is used as --output-dir, as in csctl written in Go."
+    form_help = "Output format: text, json or yaml. Any other value is used as --output-dir, as in csctl written in Go."
     form = click.option("--output", "-o", "wanted", metavar="FORMAT", default=TEXT, show_default=True, help=form_help)
     directory = click.option(
         "--output-dir", "-d", "directory_given", type=NEW_DIRECTORY, help=f"Directory for {what}.  [default: {default}]"
@@ -134,10 +135,12 @@ def form_and_directory(wanted: str, given: Path | None, default: Path) -> tuple[
     Raises:
         UsageError: The verb does not have the format, or both options name a directory.
     """
-    if wanted in (TEXT, JSON):
+    if wanted in (TEXT, JSON, YAML):
         return wanted, given or default
     if wanted in FORMATS:
-        raise click.UsageError(f"-o is {wanted} (expected text or json; for a directory of this name use ./{wanted})")
+        raise click.UsageError(
+            f"-o is {wanted} (expected text, json or yaml; for a directory of this name use ./{wanted})"
+        )
     if given is not None:
         raise click.UsageError(f"-o {wanted} and -d {given} both name a directory: remove one")
     directory = Path(wanted)

@@ -8,11 +8,13 @@ import os
 import shlex
 import shutil
 import sys
+import threading
 import time
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,7 +23,9 @@ from clusterstacks.model.documents import CONTROL_CHARACTERS, listed, without_li
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+
+T = TypeVar("T")
 
 PROGRAM = "csctl"
 PLUGIN = "kubectl-clusterstacks"
@@ -87,8 +91,20 @@ _EVIDENCE = {
 """Details that only csctl prints, by error code; the same errors also occur in the operator."""
 
 
+COUNT_SECONDS = 0.5
+"""Interval of the counter of a running verb (arbitrary)."""
+
+SILENT_SECONDS = 2.0
+"""Time without output after which the counter shows (arbitrary)."""
+
 _STATUS_SHOWN: list[str] = []
 """The line that :func:`show_status` wrote, until it is removed."""
+
+_LAST_SHOWN = [0.0]
+"""Monotonic time of the last output on standard error."""
+
+_WRITING = threading.RLock()
+"""Held while standard error is written, because the counter is another thread."""
 
 SETTINGS = OutputSettings()
 """The options of this process; :func:`run` resets them."""
@@ -108,6 +124,12 @@ def run(command: Callable[[], object]) -> int:
 
 def show_status(text: str) -> None:
     """Replace the line below the output on a terminal, which the next output removes."""
+    with _WRITING:
+        _LAST_SHOWN[0] = time.monotonic()
+        _write_status(text)
+
+
+def _write_status(text: str) -> None:
     _STATUS_SHOWN[:] = [text]
     sys.stderr.write(f"\r{printable(text)}\x1b[K")
     sys.stderr.flush()
@@ -115,10 +137,48 @@ def show_status(text: str) -> None:
 
 def clear_status() -> None:
     """Remove the line of :func:`show_status`."""
-    if _STATUS_SHOWN:
-        _STATUS_SHOWN.clear()
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+    with _WRITING:
+        _LAST_SHOWN[0] = time.monotonic()
+        if _STATUS_SHOWN:
+            _STATUS_SHOWN.clear()
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """Show on a terminal how long the block has been running, as often as it prints nothing for two seconds.
+
+    The block must not ask the user anything.
+    """
+    if SETTINGS.quiet or not is_terminal(err=True):
+        yield
+        return
+    began = _LAST_SHOWN[0] = time.monotonic()
+    ended = threading.Event()
+
+    def count() -> None:
+        while not ended.wait(COUNT_SECONDS):
+            with _WRITING:
+                if time.monotonic() - _LAST_SHOWN[0] >= SILENT_SECONDS:
+                    _write_status(f"{time.monotonic() - began:6.1f} s  …")
+
+    counter = threading.Thread(target=count, daemon=True)
+    counter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        counter.join()
+        clear_status()
+
+
+def run_counted(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, with a counter of :func:`counting`."""
+    import asyncio
+
+    with counting():
+        return asyncio.run(work)
 
 
 def _exit_code(error: BaseException) -> int:
@@ -173,10 +233,20 @@ def _escaped(text: str) -> str:
 
 def show_error(error: ClusterStacksError) -> None:
     """Print an error: the first line names object, cause and remedy, further lines are details."""
-    first, *rest = error.message.splitlines() or [error.code]
+    first, *rest = _message(error).splitlines() or [error.code]
     _echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True, wraps=True)
     for line in (*rest, *_EVIDENCE.get(error.code, ())):
         _echo(printable(f"  {line}"), err=True, wraps=True)
+
+
+def _message(error: ClusterStacksError) -> str:
+    """Return the message; for a 403 of RBAC the missing right, because the server repeats the request and the user."""
+    if error.code != "Forbidden":
+        return error.message
+    from clusterstacks.net.kube.errors import Forbidden
+
+    missing = error.missing if isinstance(error, Forbidden) else None
+    return f"{missing}: ask for this right, or name a namespace with -n" if missing else error.message
 
 
 def show_failures(lines: Sequence[str], summary: str, errors: Sequence[ClusterStacksError]) -> int:
@@ -251,7 +321,8 @@ def print_document(document: Any, form: str) -> None:  # noqa: ANN401 - any JSON
         from clusterstacks.model import yaml
 
         clear_status()
-        click.echo(yaml.dump(document), nl=False)
+        # JSON has no tuples and no enumerations, so that both formats have the same values.
+        click.echo(yaml.dump(json.loads(json.dumps(document))), nl=False)
 
 
 def print_text(text: str, file: Path | None = None) -> None:
@@ -358,9 +429,10 @@ def megabytes(count: int) -> str:
 
 
 def _echo(text: str, *, err: bool = False, wraps: bool = False) -> None:
-    clear_status()
     width = columns(err=err) if wraps else 0
-    click.echo("\n".join(wrap(line, width) for line in text.split("\n")), err=err, color=SETTINGS.colours)
+    with _WRITING:
+        clear_status()
+        click.echo("\n".join(wrap(line, width) for line in text.split("\n")), err=err, color=SETTINGS.colours)
 
 
 def _show_bug(error: BaseException) -> None:

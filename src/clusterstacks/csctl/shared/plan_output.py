@@ -11,6 +11,7 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import TEXT, Seconds
 from clusterstacks.csctl.shared.terminal import ResultMark
+from clusterstacks.model.documents import counted
 from clusterstacks.model.errors import SpecError
 from clusterstacks.plan.planner.step_titles import step_title
 
@@ -35,7 +36,7 @@ SEARCH_SECONDS = 10
 timeout_option = click.option(
     "--timeout",
     type=Seconds(),
-    default=SEARCH_SECONDS,
+    default=f"{SEARCH_SECONDS}s",
     show_default=True,
     metavar="DURATION",
     help="Time limit of the search for a plan.",
@@ -229,5 +230,9 @@ def print_fact(fact: dict[str, Any]) -> None:
 def print_summary(steps: Sequence[dict[str, Any]], impact: str = "") -> None:
     """Print how many steps a plan has, how many of them replace nodes, and the impact of all."""
     rolls = sum(step["kind"] != "addon" for step in steps)
-    count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
-    output.say(f"{count}; {rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes{impact and f'; {impact}'}.")
+    told = (
+        "it replaces nodes"
+        if len(steps) == rolls == 1
+        else f"{rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes"
+    )
+    output.say(f"{counted(len(steps), 'step')}; {told}{impact and f'; {impact}'}.")

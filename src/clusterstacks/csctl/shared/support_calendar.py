@@ -13,6 +13,7 @@ from clusterstacks.csctl.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.csctl.shared.options import TEXT
 from clusterstacks.csctl.shared.plan_output import search_effort
 from clusterstacks.csctl.shared.terminal import ResultMark
+from clusterstacks.model.documents import counted
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.plan.clusters.cluster_summary import summarize_all
@@ -62,7 +63,7 @@ class SupportWay:
     def __str__(self) -> str:
         if self.problem:
             return f"Cluster {self.cluster}: {self.problem}"
-        return f"Cluster {self.cluster}: {self.steps} step{'' if self.steps == 1 else 's'} to {self.to}"
+        return f"Cluster {self.cluster}: {counted(self.steps, 'step')} to {self.to}"
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -84,7 +85,7 @@ async def read_calendar(
     Raises:
         DependencyError: The Clusters cannot be read.
     """
-    namespace, name = (cluster.namespace, cluster.name) if cluster is not None else ("", "")
+    namespace, name = cluster if cluster is not None else (management.namespace, "")
     own = management.connection().namespace
     unknown = "the versions of addons are not shown"
     queries = [
@@ -153,7 +154,7 @@ def print_calendar(
         return
     for one in versions:
         longest = max((way.steps for way in _ways_of(one, ways) if not way.problem), default=0)
-        way = f", {longest} step{'' if longest == 1 else 's'}" if longest else ""
+        way = f", {counted(longest, 'step')}" if longest else ""
         output.say_judged(MARKS[one.state(today)], f"{one.told(today)}: {one.used(noun)}{way}")
         if one.end is not None:
             output.say(f"    {one.end.source} (read {one.end.read})")

@@ -6,32 +6,17 @@ import os
 import re
 import shutil
 import sys
-import threading
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NARROWEST: Final = 20
 """Columns that a wrapped line has at least (arbitrary); on a narrower terminal nothing is wrapped."""
 
 HANGING: Final = 2
 """Columns by which the following lines of a wrapped text are indented."""
-
-COUNT_SECONDS = 0.5
-"""Interval of the counter of a running step (arbitrary)."""
-
-SILENT_SECONDS = 2
-"""Time without a line of progress after which the counter shows (arbitrary)."""
-
-_ERASE: Final = "\r\x1b[K"
-"""Erases the line of the cursor."""
 
 
 @dataclass(slots=True)
@@ -118,40 +103,3 @@ def cut(cell: str, limit: int) -> str:
         return cell
     end = limit // 3
     return f"{cell[: limit - end - 1]}…{cell[len(cell) - end :]}"
-
-
-@contextmanager
-def counting(report: Callable[[str], None], *, shows: bool = True) -> Iterator[Callable[[str], None]]:
-    """Yield a function that reports progress; between its lines a terminal shows how long the block has been running.
-
-    ``report`` prints a line on standard error. Nothing else may be printed in the block.
-    """
-    if not shows or not is_terminal(err=True):
-        yield report
-        return
-    began = last = time.monotonic()
-    lock, ended = threading.Lock(), threading.Event()
-
-    def print_line(text: str) -> None:
-        nonlocal last
-        with lock:
-            sys.stderr.write(_ERASE)
-            report(text)
-            last = time.monotonic()
-
-    def count() -> None:
-        while not ended.wait(COUNT_SECONDS):
-            with lock:
-                if time.monotonic() - last >= SILENT_SECONDS:
-                    sys.stderr.write(f"{_ERASE}{time.monotonic() - began:6.1f} s  …")
-                    sys.stderr.flush()
-
-    counter = threading.Thread(target=count, daemon=True)
-    counter.start()
-    try:
-        yield print_line
-    finally:
-        ended.set()
-        counter.join()
-        sys.stderr.write(_ERASE)
-        sys.stderr.flush()

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.csctl.shared.terminal import ResultMark
-from clusterstacks.deliver.render.values_document import merge_values
-from clusterstacks.model.documents import at, mapping, text
-from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.documents import at, text
+from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
+    from clusterstacks.csctl.shared.live_inputs import LiveInputs
     from clusterstacks.deliver.apply.targets import ApplyTarget
-    from clusterstacks.deliver.render.renderer import Renderer
-    from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot, ContractKinds
     from clusterstacks.operator.controllers.workload_clients import Workloads
     from clusterstacks.plan.clusters.context import UpgradeContext
-    from clusterstacks.release.release import Release
 
     Document = dict[str, Any]
 
@@ -82,38 +76,20 @@ async def _rolling_pools(client: Client, context: UpgradeContext, steps: Sequenc
 @asynccontextmanager
 async def impact_reader(client: Client, releases: Path | None) -> AsyncIterator[ImpactReader]:
     """Yield a reader for Clusters of one management cluster; ``releases`` is a release or a directory of them."""
-    from clusterstacks.deliver.render.renderer import Renderer
-    from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds
+    from clusterstacks.csctl.shared.live_inputs import live_inputs
     from clusterstacks.operator.controllers.workload_clients import Workloads
 
-    async with AsyncExitStack() as resources:
-        workloads = await resources.enter_async_context(Workloads(client))
-        renderer = Renderer()
-        resources.push_async_callback(renderer.close)
-        directory = Path(resources.enter_context(TemporaryDirectory(prefix="csctl-")))
-        yield ImpactReader(client, workloads, ContractKinds(client), renderer, releases, directory)
+    async with Workloads(client) as workloads, live_inputs(client, releases) as inputs:
+        yield ImpactReader(client, workloads, inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class ImpactReader:
-    """Reads the impact of plans; its render workers and opened releases serve all Clusters of a management cluster.
-
-    Args:
-        client: The management cluster.
-        workloads: Connections to the workload clusters.
-        contracts: The kinds that may be read.
-        renderer: Renders the addons.
-        given: A release, or a directory of releases; None to download them.
-        directory: Directory for downloads.
-    """
+    """Reads the impact of plans for the Clusters of a management cluster."""
 
     client: Client
     workloads: Workloads
-    contracts: ContractKinds
-    renderer: Renderer
-    given: Path | None
-    directory: Path
-    _opened: dict[ReleaseName, asyncio.Task[Release]] = field(default_factory=dict)
+    inputs: LiveInputs
 
     async def read(self, context: UpgradeContext, steps: Sequence[Document]) -> Document:
         """Return what all steps of a plan's document change together: ``nodes``, ``objects`` and ``unknown``.
@@ -141,29 +117,15 @@ class ImpactReader:
         from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
         from clusterstacks.deliver.apply.targets import resolve
         from clusterstacks.deliver.render.renderer import ADDON_NAMESPACE
-        from clusterstacks.operator.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases
-        from clusterstacks.operator.controllers.clusteraddon.snapshot import read_snapshot
 
         key = context.cluster.view.key
         workload = await self.workloads.connect(key)
-        snapshot = await read_snapshot(self.client, key, self.contracts)
-        if snapshot is None:
-            raise SpecError("ClusterNotFound", f"Cluster {key} does not exist any more")
-        for step in steps:
-            snapshot = _after(snapshot, step)
-        opened = {
-            name: await self._release(context, name) for name in {snapshot.release, *snapshot.requested.releases()}
-        }
-        own = opened.pop(snapshot.release)
-        inputs = AddonInputs(snapshot, combine_releases(own, opened, snapshot.requested), self.renderer)
+        inputs = await self.inputs.of(context, steps)
         delivery = Delivery(workload, RecordOwner(key))
         records = await delivery.records()
         kept: set[ObjectId] = set()
         rendered: list[ApplyTarget] = []
-        config = inputs.releases.config
-        for addon in config.addons() if config is not None else own.addons():
-            if addon not in inputs.releases.release_of(addon).addons():  # only stages that delete it name it
-                continue
+        for addon in inputs.releases.addons():
             chart = inputs.chart(addon)
             values = await inputs.values(chart)
             if addon in records and records[addon].inputs == inputs.digest(chart, values):
@@ -175,64 +137,6 @@ class ImpactReader:
             )
         delivered = {known.id: known.digest for record in records.values() for known in record.objects}
         return await _difference(workload, delivered, kept, rendered)
-
-    async def _release(self, context: UpgradeContext, name: ReleaseName) -> Release:
-        """Open a release once; another Cluster that needs it waits for the same download."""
-        if name not in self._opened:
-            opening = _open(self.client, context, self.given, name, self.directory)
-            self._opened[name] = asyncio.create_task(opening, name=f"opening of {name}")
-        return await asyncio.shield(self._opened[name])
-
-
-def _after(snapshot: ClusterSnapshot, step: Document) -> ClusterSnapshot:
-    """Return the snapshot of a Cluster after a step.
-
-    The control plane object has the version of the step; what else Cluster API writes to it is not known.
-    """
-    from clusterstacks.model.kinds.addon_annotations import read_requested_releases
-    from clusterstacks.model.kinds.clusterapi import cluster_view, root_objects
-    from clusterstacks.model.names import parse_class
-    from clusterstacks.model.versions import KubernetesVersion
-
-    patched: Manifest = merge_values(snapshot.cluster.raw, step["patch"] or {})
-    annotations = mapping(patched, "metadata", "annotations").items()
-    kept = {key: value for key, value in annotations if value is not None}
-    patched["metadata"] = {**mapping(patched, "metadata"), "annotations": kept}
-    view, version = cluster_view(patched), KubernetesVersion.parse(step["kubernetes"])
-    release = parse_class(view.class_name)
-    main = snapshot.data["ControlPlane"]
-    main = merge_values(main, {"spec": {"version": version.text}, "status": {"version": version.text}}) if main else {}
-    return replace(
-        snapshot,
-        cluster=view,
-        release=release,
-        requested=read_requested_releases(view.annotations, release),
-        upgrade=replace(snapshot.upgrade, control_plane=(version,), wanted=version),
-        data=root_objects(patched, main, snapshot.data["InfraCluster"]),
-    )
-
-
-async def _open(
-    client: Client, context: UpgradeContext, given: Path | None, name: ReleaseName, directory: Path
-) -> Release:
-    """Open a release that is given, or download it to a directory with the rights of the user."""
-    from clusterstacks.plan.clusters.candidates import opened_source
-    from clusterstacks.release.open import open_directory
-    from clusterstacks.release.sources.download_release import pull
-    from clusterstacks.release.sources.source_opener import SecretReader, SourceOpener
-    from clusterstacks.release.sources.stack_source import named_settings
-
-    if given is not None:
-        place = given if given.name == name.release else given / name.release
-        if place.is_dir():
-            return await asyncio.to_thread(open_directory, place, name)
-    settings = next(filter(None, map(named_settings, context.offered.of_series(name.kubernetes))), None)
-    if settings is None or not settings.address.kind.is_remote:
-        problem = f"only the operator can read release {name}, from its own source"
-        raise SpecError("ReleaseUnknown", f"{problem}: give it with --releases DIR")
-    opener = SourceOpener(secrets=SecretReader(client), release_dir=Path(os.devnull), environ=os.environ)
-    async with opened_source(opener, settings) as source:
-        return (await pull(source, name, directory)).release
 
 
 async def _difference(

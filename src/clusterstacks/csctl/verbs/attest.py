@@ -9,7 +9,7 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import cluster_options
 from clusterstacks.csctl.shared.management_objects import ObjectQuery, read_all
-from clusterstacks.csctl.shared.options import FILE, JSON, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import open_registry, trust_options
 from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
 from clusterstacks.csctl.verbs.sign import read_key
@@ -82,8 +82,8 @@ def attest(  # noqa: PLR0913 - the options of the verb
             return statement, await _store(location.address, found, envelope, trust)
 
     statement, stored = asyncio.run(run())
-    if form == JSON:
-        output.print_json({**statement.predicate(), "place": stored})
+    if form != TEXT:
+        output.print_document({**statement.predicate(), "place": stored}, form)
         return
     output.warn_all(statement.facts.not_read)
     output.say(f"{name} {verdict} in stage {stage}: {_summary(statement)}")

@@ -15,7 +15,7 @@ from clusterstacks.csctl.shared.options import DIRECTORY, NEW_DIRECTORY, Seconds
 @click.argument("directory", metavar="DIR", type=DIRECTORY)
 @click.option("--output-dir", "-d", "into", type=NEW_DIRECTORY, default=Path("images"), show_default=True,
               help="Directory for the images.")  # fmt: skip
-@click.option("--time-limit", type=Seconds(), default=7200.0, help="Maximum time for each image.  [default: 2h]")
+@click.option("--time-limit", type=Seconds(), default="2h", show_default=True, help="Maximum time for each image.")
 def build_images(directory: Path, into: Path, time_limit: float) -> None:
     """Build each image of node-images/config.yaml that has imageDir, and write its checksum there.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +11,11 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
-from clusterstacks.csctl.shared.management_objects import BINDINGS, MANAGER, read_all, served
+from clusterstacks.csctl.shared.management_objects import BINDINGS, MANAGER, get_cluster, read_all, served
 from clusterstacks.csctl.shared.options import Seconds
+from clusterstacks.csctl.verbs.cluster_drift import corrections, print_restored
 from clusterstacks.model.conditions import from_documents
-from clusterstacks.model.documents import at, text
+from clusterstacks.model.documents import at, counted, duration_text, text
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -48,17 +49,22 @@ class _ReconcileRequest:
         clusters: The names of the Clusters that are annotated.
         addon: The ClusterAddon; None for that of a sync, or without one.
         bindings: The bindings of the syncs.
+        known: What the operator had restored before.
     """
 
     clusters: list[str]
     addon: Manifest | None
     bindings: list[Manifest]
+    known: list[Manifest] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = corrections(self.addon or {}, self.bindings)
 
     def __str__(self) -> str:
         """What is compared: ``addon objects and objects of 2 syncs``."""
         syncs = len({text(binding, "spec", "syncName") for binding in self.bindings})
         parts = ["addon objects"] if self.addon is not None else []
-        parts += [f"objects of {syncs} sync{'' if syncs == 1 else 's'}"] if syncs else []
+        parts += [f"objects of {counted(syncs, 'sync')}"] if syncs else []
         return " and ".join(parts)
 
     @property
@@ -66,17 +72,21 @@ class _ReconcileRequest:
         """The objects that report the end."""
         return [*([self.addon] if self.addon is not None else []), *self.bindings]
 
+    def restored(self) -> list[Manifest]:
+        """Return the entries about objects that the operator has restored since the request."""
+        return [entry for entry in corrections(self.addon or {}, self.bindings) if entry not in self.known]
+
     def pending(self, requested: str) -> list[Manifest]:
         """Return the objects that do not report yet that the request was handled."""
         return [one for one in self.reports if text(one, "status", "lastHandledReconcileAt") != requested]
 
 
 @click.command(short_help="Compare and restore the objects of a Cluster or a sync now.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @_SYNC
 @cluster_options
 @click.option("--no-wait", is_flag=True, help="Do not wait until the operator has handled the request.")
-@click.option("--timeout", type=Seconds(), default=120.0, show_default=True, help="Maximum time to wait.")
+@click.option("--timeout", type=Seconds(), default="2m", show_default=True, help="Maximum time to wait.")
 def reconcile(
     cluster: ObjectKey, management: ManagementCluster, timeout: float, *, is_sync: bool, no_wait: bool
 ) -> None:
@@ -90,11 +100,12 @@ def reconcile(
     """
     request = asyncio.run(_reconcile(management, cluster, None if no_wait else timeout, is_sync=is_sync))
     number = len(request.clusters)
-    place = f"sync {cluster} in {number} Cluster{'' if number == 1 else 's'}" if is_sync else f"Cluster {cluster}"
+    place = f"sync {cluster} in {counted(number, 'Cluster')}" if is_sync else f"Cluster {cluster}"
     if no_wait:
         output.say(f"Requested for {place}.")
         return
     output.say(f"All {'objects' if is_sync else request} of {place} were compared.")
+    print_restored(request.restored())
     for report in request.reports:
         in_sync = {one.type: one for one in from_documents(at(report, "status", "conditions"))}.get(
             AddonCondition.IN_SYNC
@@ -106,7 +117,7 @@ def reconcile(
 
 
 @click.command(short_help="Pause the delivery to a Cluster, or of a sync.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @_SYNC
 @cluster_options
 def suspend(cluster: ObjectKey, management: ManagementCluster, *, is_sync: bool) -> None:
@@ -124,7 +135,7 @@ def suspend(cluster: ObjectKey, management: ManagementCluster, *, is_sync: bool)
 
 
 @click.command(short_help="Continue the delivery to a Cluster, or of a sync.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @_SYNC
 @cluster_options
 def resume(cluster: ObjectKey, management: ManagementCluster, *, is_sync: bool) -> None:
@@ -170,7 +181,7 @@ async def _reconcile(
                     await _read_again(client, request)
         except TimeoutError:
             kind = "sync" if is_sync else "Cluster"
-            problem = f"the operator has not handled the request for {kind} {key} within {timeout:g} s"
+            problem = f"the operator has not handled the request for {kind} {key} within {duration_text(timeout)}"
             place = f"{key.namespace}/{request.clusters[0]}"
             if is_sync:
                 place = f"{key.namespace}/{text(request.pending(requested)[0], 'spec', 'clusterName')}"
@@ -181,7 +192,7 @@ async def _reconcile(
 async def _request_of_cluster(client: Client, key: ObjectKey, *, waits: bool) -> _ReconcileRequest:
     of_cluster = replace(BINDINGS, namespace=key.namespace, labels=f"{CLUSTER_NAME_LABEL}={key.name}")
     (bindings,) = await read_all(client, [replace(of_cluster, consequence="syncs are not waited for")])
-    cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+    cluster = await get_cluster(client, key)
     addon = await _find_addon(client, key)
     if addon is None and not bindings:
         raise _no_addon(key, cluster)
@@ -244,7 +255,9 @@ async def _set_suspended(management: ManagementCluster, key: ObjectKey, *, suspe
     """Set spec.suspend of a sync, if it differs."""
     async with management.connected() as client:
         syncs = await served(client, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC)
-        sync = await client.get(syncs, key.name, key.namespace)
+        sync = await client.find(syncs, key.name, key.namespace)
+        if sync is None:
+            raise SpecError("SyncNotFound", f"sync {key} does not exist: 'csctl status --syncs' lists the syncs")
         if (at(sync, "spec", "suspend") is True) is not suspended:
             await client.merge_patch(syncs, key.name, {"spec": {"suspend": suspended}}, key.namespace, manager=MANAGER)
 
@@ -262,7 +275,7 @@ async def _set_paused(management: ManagementCluster, key: ObjectKey, *, paused: 
 
 async def _read(client: Client, key: ObjectKey) -> tuple[Manifest, Manifest]:
     """Read a Cluster and its ClusterAddon, which must both exist."""
-    cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+    cluster = await get_cluster(client, key)
     addon = await _find_addon(client, key)
     if addon is None:
         raise _no_addon(key, cluster)

@@ -73,9 +73,9 @@ def _named(identity: ObjectId, sync: str) -> str:
 
 
 @click.command(short_help="Show objects that differ from what was delivered.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @cluster_options
-@form_option("text", "json", "yaml")
+@form_option()
 @click.option(
     "--exit-code",
     is_flag=True,
@@ -90,7 +90,7 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
     are the objects that the operator restored last. Exits with 0 even if objects differ, unless --exit-code is set.
     """
     try:
-        objects, drifted, lost, corrections = asyncio.run(_compare(management, cluster))
+        objects, drifted, lost, restored = asyncio.run(_compare(management, cluster))
     except ClusterStacksError as error:
         if not exit_code:
             raise
@@ -106,22 +106,27 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
             as_delivered = "The only object is as it was delivered."
         if drifted or not lost:
             output.say(differ if drifted else as_delivered)
-        if corrections:
-            output.say("Restored by the operator:")
-        for entry in corrections[:SHOWN_CORRECTIONS]:
-            identity = ObjectId(*(text(entry, part) for part in ("group", "kind", "namespace", "name")))
-            change = f"{text(entry, 'change')}, restored {text(entry, 'correctedAt')}"
-            output.say(f"  {_named(identity, text(entry, 'sync'))}{change}")
+        print_restored(restored)
     else:
         document = {
             "cluster": str(cluster),
             "objects": objects,
             "drift": [_document(drifted_object) for drifted_object in drifted],
-            "corrections": corrections,
+            "corrections": restored,
             "records": lost,
         }
         output.print_document(document, form)
     return exit_code_of(drifted, lost) if exit_code else 0
+
+
+def print_restored(restored: Sequence[Manifest]) -> None:
+    """Print the first objects that the operator has restored."""
+    if restored:
+        output.say("Restored by the operator:")
+    for entry in restored[:SHOWN_CORRECTIONS]:
+        identity = ObjectId(*(text(entry, part) for part in ("group", "kind", "namespace", "name")))
+        change = f"{text(entry, 'change')}, restored {text(entry, 'correctedAt')}"
+        output.say(f"  {_named(identity, text(entry, 'sync'))}{change}")
 
 
 def exit_code_of(drifted: Sequence[Found], lost: Sequence[str]) -> int:
@@ -165,7 +170,7 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> Compare
         sum(part.objects for part in parts),
         sorted(drifted, key=lambda found: found.object.id),
         [why for part in parts for why in part.lost],
-        _corrections(addon, bindings),
+        corrections(addon, bindings),
     )
 
 
@@ -219,7 +224,7 @@ async def _compare_records(
     )
 
 
-def _corrections(addon: Manifest, bindings: Iterable[Manifest]) -> list[Manifest]:
+def corrections(addon: Manifest, bindings: Iterable[Manifest]) -> list[Manifest]:
     """Return the entries of ``status.drift`` about restored objects, with the sync of those that one delivered."""
     entries = mappings(addon, "status", "drift")
     entries += [
@@ -294,7 +299,7 @@ async def _settings(
         raise SpecError(
             "ClusterNotFound",
             f"Cluster {cluster} does not exist, or has neither a class of a cluster stack nor a sync: "
-            f"'kubectl get clusters -n {cluster.namespace}' lists the Clusters",
+            f"'csctl status -n {cluster.namespace}' lists the Clusters",
         )
     if key is None:
         return None

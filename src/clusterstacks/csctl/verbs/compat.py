@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 class SubjectParam(ClusterName):
-    """Parameter type of ``DIR``, ``REF``, or of ``NAMESPACE/CLUSTER`` unless the directory exists."""
+    """Parameter type of ``DIR``, ``REF``, or of ``CLUSTER`` unless the directory exists."""
 
-    name = "DIR|REF|NAMESPACE/CLUSTER"
+    name = "DIR|REF|CLUSTER"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's signature
         """Read a directory, a reference or the name of a Cluster."""
@@ -50,7 +50,7 @@ class SubjectParam(ClusterName):
         except click.BadParameter:
             self.fail(
                 f"{value!r} is not an existing directory, not a release (expected REF:<release name>), and not the "
-                "name of a Cluster (expected NAMESPACE/CLUSTER, for example team-a/prod)",
+                "name of a Cluster (expected NAME or NAMESPACE/NAME, for example team-a/prod)",
                 param,
                 ctx,
             )
@@ -86,12 +86,12 @@ class CompatSubjects:
         clusters = [subject for subject in named if not isinstance(subject, Path | ReleaseRef)]
         if not clusters:
             if releases is not None or management != ManagementCluster():
-                raise click.UsageError("--kubeconfig, --context and --releases require NAMESPACE/CLUSTER")
+                raise click.UsageError("--kubeconfig, --context, --namespace and --releases require CLUSTER")
             return cls(asyncio.run(_statements(sources, trust)))
         if sources or len(clusters) > 1:
-            raise click.UsageError("expected either directories and references or one NAMESPACE/CLUSTER")
+            raise click.UsageError("expected either directories and references or one CLUSTER")
         with _explained_as_cluster(clusters[0]):
-            context = asyncio.run(read_live(management, clusters[0], releases))
+            context = asyncio.run(read_live(management, management.full_key(clusters[0]), releases))
         output.warn_all(context.notices)
         return cls((), context)
 
@@ -136,14 +136,12 @@ def _explained_as_cluster(name: ObjectKey) -> Iterator[None]:
         yield
     except ClusterStacksError as error:
         kind = DependencyError if isinstance(error, DependencyError) else SpecError
-        problem = (
-            f"no directory has the path {name}, so it was read as NAMESPACE/CLUSTER; correct the path to check files"
-        )
+        problem = f"no directory has the path {name}, so it was read as the name of a Cluster; correct it for files"
         raise kind(error.code, f"{error.message} ({problem})") from None
 
 
 subjects_argument = click.argument(
-    "subjects", metavar="DIR|REF... or NAMESPACE/CLUSTER", nargs=-1, required=True, type=SubjectParam()
+    "subjects", metavar="DIR|REF... or CLUSTER", nargs=-1, required=True, type=SubjectParam()
 )
 
 
@@ -200,7 +198,7 @@ def check(
     stack. REF is a reference to a release as for 'csctl pull'; --ca and --plain-http are for its server. Contradictory
     statements about the same version of a component are reported.
 
-    NAMESPACE/CLUSTER is a Cluster of the management cluster. Its class and its addons are checked, also against the
+    CLUSTER is a Cluster of the management cluster. Its class and its addons are checked, also against the
     CompatibilityRules. Releases are found as with 'csctl plan'. If a directory has this name, it takes precedence.
 
     Exits with 3 if a component is incompatible, otherwise with 0: untested or unknown combinations are not an error.
@@ -249,17 +247,17 @@ def matrix(
 
 
 @compat.command(name="calendar", short_help="Show when versions in use leave support.")
-@click.argument("subject", metavar="[NAMESPACE/CLUSTER|DIR|REF]", required=False, type=SubjectParam())
+@click.argument("subject", metavar="[CLUSTER|DIR|REF]", required=False, type=SubjectParam())
 @cluster_options
 @trust_options
-@form_option("text", "json", "yaml")
+@form_option()
 def calendar_verb(
     trust: ServerTrust, subject: DirectoryOrRef | ObjectKey | None, management: ManagementCluster, form: str
 ) -> None:
     """Print when the Kubernetes minors and addons in use leave the support of their projects, the first one first.
 
     Without argument these are the versions of all Clusters of cluster stacks in the management cluster, with
-    NAMESPACE/CLUSTER those of one. For a Kubernetes minor that leaves support within 60 days, or has left it, the
+    CLUSTER those of one. For a Kubernetes minor that leaves support within 60 days, or has left it, the
     output has the number of steps to the nearest minor that stays supported longer, for one Cluster of each class and
     version. DIR are releases or stacks, REF is a reference as for 'csctl pull': then csctl needs no cluster.
 
@@ -275,7 +273,7 @@ def calendar_verb(
     today = datetime.now(UTC).date()
     if isinstance(subject, Path | ReleaseRef):
         if management != ManagementCluster():
-            raise click.UsageError("--kubeconfig and --context require NAMESPACE/CLUSTER, or no argument")
+            raise click.UsageError("--kubeconfig, --context and --namespace require CLUSTER, or no argument")
         uses = [
             Uses(label, one.kubernetes.series, one.compatibility.components if one.compatibility else ())
             for label, one in asyncio.run(_statements([subject], trust))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, JSON, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry, trust_options
 from clusterstacks.csctl.shared.release_ref import sorted_releases
 
@@ -160,8 +160,6 @@ def copy(
     --images lists the images of pod templates only, with their registries: it cannot find images that an operator in
     the cluster takes from a custom resource.
     """
-    import asyncio
-
     chosen, sink = selected(CopyPlace.parse(origin), every=every), CopyPlace.parse(target)
     if sink.digest:
         raise click.UsageError("expected a target without a digest")
@@ -170,9 +168,9 @@ def copy(
     if isinstance(chosen.repository, Path) and isinstance(sink.repository, Path):
         raise click.UsageError("both are directories (expected a registry as origin or target)")
     trusts = [_trust(side, trust, sides) for side in ("from", "to")]
-    run = asyncio.run(_copy(chosen, sink, trusts, list_images=images is not None))
-    if form == JSON:
-        _print_json(run, images, single=not chosen.is_pattern)
+    run = output.run_counted(_copy(chosen, sink, trusts, list_images=images is not None))
+    if form != TEXT:
+        _print_document(run, images, form, single=not chosen.is_pattern)
     else:
         _print(run, images)
     return _exit_code(run)
@@ -208,14 +206,14 @@ def _print(run: CopyRun, images: Path | None) -> None:
         output.print_text(_lines(run.images), None if images == STANDARD_OUTPUT else images)
 
 
-def _print_json(run: CopyRun, images: Path | None, *, single: bool) -> None:
+def _print_document(run: CopyRun, images: Path | None, form: str, *, single: bool) -> None:
     if single:
         document = run.copied[0].document()
     else:
         failed = [{"release": name.release, "error": error.message} for name, error in run.failed]
         document = {"releases": [release.document() for release in run.copied], "failed": failed}
     listed = {"images": run.images} if images == STANDARD_OUTPUT else {}
-    output.print_json(document | listed)
+    output.print_document(document | listed, form)
     if images not in (None, STANDARD_OUTPUT):
         output.print_text(_lines(run.images), images)
 

@@ -13,7 +13,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import (
-    JSON,
+    TEXT,
     chart_dependencies,
     dependency_options,
     form_and_directory,
@@ -105,24 +105,34 @@ def create(trust: ServerTrust, **arguments: Any) -> int:  # noqa: ANN401 - click
     An earlier build of the same name is replaced. If no stack changed since its newest release, nothing is built and
     the exit code is 3.
     """
-    import asyncio  # takes 30 ms, which --help and completion do not need
-
     from clusterstacks.csctl.building.plugins import interruptible
     from clusterstacks.csctl.building.version_rules import NothingChanged
 
-    form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
+    into = default_output(arguments["directory"])
+    form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), into)
     options = CreateOptions(**arguments, form=form, into=into, trust=trust)
     _check_versions(options)
     if options.uses_remote:
         options = _with_remote(options, os.environ)
     try:
-        asyncio.run(interruptible(_create(options)))
+        output.run_counted(interruptible(_create(options)))
     except NothingChanged as error:
         output.show_error(error)
-        if form == JSON:
-            output.print_json({"releases": []})
+        if form != TEXT:
+            output.print_document({"releases": []}, form)
         return UNCHANGED
     return 0
+
+
+def default_output(directory: Path) -> Path:
+    """Return ``.release`` in the working directory, or in the root of the repository if that is inside of the stack."""
+    from clusterstacks.csctl.building.discover import PROVIDERS
+
+    here, stack = Path.cwd(), directory.resolve()
+    providers = next((path for path in (stack, *stack.parents) if path.name == PROVIDERS), None)
+    if providers is None or not here.is_relative_to(stack):
+        return INTO
+    return Path(os.path.relpath(providers.parent / INTO))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +198,7 @@ async def _create(options: CreateOptions) -> None:
             path=os.environ.get("PATH", os.defpath),
             progress=transfer_bar(),
         )
-        report = output.note if options.form == JSON else output.say
+        report = output.note if options.form != TEXT else output.say
         built = await create_releases(
             stacks,
             chooser,
@@ -200,8 +210,8 @@ async def _create(options: CreateOptions) -> None:
         if publisher is not None and options.publish:
             for directory in built:
                 published[directory.name] = await publish_release(publisher, directory, output.note)
-        if options.form == JSON:
-            output.print_json({"releases": [_document(directory, published) for directory in built]})
+        if options.form != TEXT:
+            output.print_document({"releases": [_document(directory, published) for directory in built]}, options.form)
 
 
 async def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import (
+    TEXT,
     chart_dependencies,
     dependency_options,
     example_objects_option,
@@ -60,9 +61,7 @@ def diff(trust: ServerTrust, form: str, *, exit_code: bool, **arguments: Any) ->
     generated certificates. With --dependencies leave, addons whose charts lack dependencies are compared by their files
     only. Exits with 0 even if there are differences, unless --exit-code is set.
     """
-    import asyncio
-
-    difference, incomplete = asyncio.run(_difference(DiffOptions(**arguments, trust=trust)))
+    difference, incomplete = output.run_counted(_difference(DiffOptions(**arguments, trust=trust)))
     for addon in incomplete:
         output.note(f"addon {addon}: values and objects are not compared, because its chart lacks dependencies")
     _print(difference, form)
@@ -101,8 +100,8 @@ async def _difference(options: DiffOptions) -> tuple[ReleaseDiff, tuple[str, ...
 def _print(diff: ReleaseDiff, form: str) -> None:
     from clusterstacks.csctl.authoring.release_diff import diff_document, diff_lines
 
-    if form == "json":
-        output.print_json(diff_document(diff))
+    if form != TEXT:
+        output.print_document(diff_document(diff), form)
         return
     for line in diff_lines(diff):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

@@ -25,7 +25,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 
 @click.command(short_help="Explain a condition or reason.")
 @click.argument("name", metavar="[CONDITION|REASON]", required=False, default="", shell_complete=_complete)
-@form_option("text", "json", "yaml")
+@form_option()
 def explain(name: str, form: str) -> None:
     """Explain a condition or a reason of Clusters, ClusterAddons, ClusterStacks, ClusterStackReleases and syncs.
 

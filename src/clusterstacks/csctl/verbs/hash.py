@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import DIRECTORY, form_option, minor_options
+from clusterstacks.csctl.shared.options import DIRECTORY, TEXT, form_option, minor_options
 from clusterstacks.model.errors import error_context
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> No
     --kubernetes or --all-minors the releases of versions.yaml and stack.yaml.
     """
     by_series = _hashes(directory, kubernetes, listed=all_minors or bool(kubernetes))
-    if form == "json":
+    if form != TEXT:
         documents = {name: hashes.document() for name, hashes in by_series.items()}
-        output.print_json(documents if len(documents) > 1 else next(iter(documents.values())))
+        output.print_document(documents if len(documents) > 1 else next(iter(documents.values())), form)
         return
     for number, (name, hashes) in enumerate(by_series.items()):
         output.say(f"{chr(10) if number else ''}{name}")

@@ -10,12 +10,12 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.csctl.shared.live_view import MARKS
-from clusterstacks.csctl.shared.management_objects import served
+from clusterstacks.csctl.shared.management_objects import get_cluster, served
 from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind, addon_name
+from clusterstacks.model.kinds.names import GROUP, Kind, addon_name
 from clusterstacks.plan.clusters.cluster_tree import delivery_state
 from clusterstacks.plan.clusters.deliveries import PastDelivery, past_deliveries
 
@@ -30,9 +30,9 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
 @click.command(short_help="List what each delivery to a Cluster changed.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @cluster_options
-@form_option("text", "json", "yaml")
+@form_option()
 def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> None:
     """List the last deliveries of the addons of a Cluster, the newest first.
 
@@ -77,7 +77,7 @@ async def _read(management: ManagementCluster, key: ObjectKey) -> tuple[Manifest
     async with management.connected() as client:
         addon = await client.find(await served(client, GROUP, Kind.CLUSTER_ADDON), addon_name(key.name), key.namespace)
         if addon is None:
-            await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+            await get_cluster(client, key)
         releases = {text(one, "name"): text(one, "release") for one in mappings(addon or {}, "spec", "addons")}
         if not releases or past_deliveries(addon):
             return addon or {}, []

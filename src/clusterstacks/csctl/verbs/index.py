@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import DIRECTORY, JSON, form_option
+from clusterstacks.csctl.shared.options import DIRECTORY, TEXT, form_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def index(directory: Path, form: str) -> None:
     from clusterstacks.release.sources.http_index import INDEX, write_index
 
     write_index(directory)
-    if form == JSON:
-        output.print_json({"index": str(directory / INDEX)})
+    if form != TEXT:
+        output.print_document({"index": str(directory / INDEX)}, form)
     else:
         output.say(str(directory / INDEX))

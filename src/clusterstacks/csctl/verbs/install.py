@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options, complete_namespaces
-from clusterstacks.csctl.shared.options import FILE, JSON, Seconds, form_option
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, complete_namespaces, connection_options
+from clusterstacks.csctl.shared.options import FILE, TEXT, Seconds, form_option
 from clusterstacks.model.documents import listed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ namespace_option = click.option(
 timeout_option = click.option(
     "--timeout",
     type=Seconds(),
-    default=300.0,
+    default="5m",
     show_default=True,
     metavar="DURATION",
     help="Maximum time to wait.",
@@ -62,7 +62,7 @@ timeout_option = click.option(
 @click.option("--export", is_flag=True, help="Print the objects as YAML; no cluster is needed.")
 @click.option("--check", is_flag=True, help="Check the management cluster and an installation in it; write nothing.")
 @click.option("--observe", is_flag=True, help="Run this version beside the installed one: print what it would write.")
-@cluster_options
+@connection_options
 @form_option()
 def install(  # noqa: PLR0913 - one for each option
     *,
@@ -138,8 +138,10 @@ async def _check(management: ManagementCluster, objects: Sequence[Manifest], nam
 
     async with management.connected() as client:
         found = checks(await read_facts(client, objects, namespace))
-    if form == JSON:
-        output.print_json([{"check": one.subject, "result": one.result, "details": one.details} for one in found])
+    if form != TEXT:
+        output.print_document(
+            [{"check": one.subject, "result": one.result, "details": one.details} for one in found], form
+        )
     else:
         _print_checks(found)
     return output.NEGATIVE if problems(found) else 0
@@ -156,8 +158,8 @@ async def _observe(management: ManagementCluster, objects: Sequence[Manifest], w
         raise DependencyError(
             "NotObserved", f"the operator ended with {code} before everything was compared: {message}"
         )
-    if form == JSON:
-        output.print_json({"wouldWrite": bool(code), "message": message})
+    if form != TEXT:
+        output.print_document({"wouldWrite": bool(code), "message": message}, form)
     else:
         output.say(message)
     return output.NEGATIVE if code else 0

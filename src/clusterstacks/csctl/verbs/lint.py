@@ -11,6 +11,9 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import (
     FILE,
+    JSON,
+    TEXT,
+    YAML,
     chart_dependencies,
     dependency_options,
     example_objects_option,
@@ -19,6 +22,7 @@ from clusterstacks.csctl.shared.options import (
 )
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.release_ref import DIRECTORY_OR_REF, open_release_directory
+from clusterstacks.model.documents import counted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -50,7 +54,7 @@ class LintOptions:
 @click.command(short_help="Report problems of a stack.")
 @click.argument("sources", metavar="DIR|REF...", nargs=-1, type=DIRECTORY_OR_REF)
 @minor_options
-@form_option("text", "json", "sarif")
+@form_option(TEXT, JSON, YAML, "sarif")
 @example_objects_option
 @click.option(
     "--against", type=FILE, metavar="KUBECONFIG", help="Dry-run the objects of the class on this management cluster."
@@ -68,14 +72,12 @@ def lint(trust: ServerTrust, form: str, *, rules: bool, **arguments: Any) -> int
     rendered with the objects of --cluster, otherwise with example objects ('csctl template --sample' prints them).
     Exits with 0 if there are no errors (warnings are allowed), otherwise with 2.
     """
-    import asyncio
-
     if rules:
         return _print_rules(form)
     options = LintOptions(**arguments, trust=trust)
     if not options.sources:
         raise click.UsageError("DIR is missing (expected for example csctl lint .)")
-    reports = asyncio.run(_reports(options))
+    reports = output.run_counted(_reports(options))
     _print(reports, form)
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
@@ -137,21 +139,22 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 def _print_rules(form: str) -> int:
     from clusterstacks.csctl.authoring.linter import RULES
 
-    if form == "text":
+    if form == TEXT:
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
         output.print_table(("RULE", "SEVERITY", "REQUIREMENT"), rows)
     else:
-        output.print_json([{"id": rule.id, "severity": rule.severity, "summary": rule.summary} for rule in RULES])
+        rules = [{"id": rule.id, "severity": rule.severity, "summary": rule.summary} for rule in RULES]
+        output.print_document(rules, form)
     return 0
 
 
 def _print(reports: Sequence[LintReport], form: str) -> None:
     from clusterstacks.csctl.authoring.linter import as_json, as_sarif
 
-    if form == "json":
-        output.print_json(as_json(reports))
-    elif form == "sarif":
+    if form == "sarif":
         output.print_json(as_sarif(reports))
+    elif form != TEXT:
+        output.print_document(as_json(reports), form)
     else:
         for report in reports:
             for finding in report.findings:
@@ -180,4 +183,4 @@ def _print_summary(reports: Sequence[LintReport]) -> None:
 
 
 def _counted(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+    return counted(count, what) if count else f"no {what}s"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 from clusterstacks.csctl.shared.release_ref import sorted_releases
 from clusterstacks.csctl.shared.stage_statements import current, described, read_public_keys, read_statements
@@ -38,7 +38,7 @@ With --evidence, EVIDENCE is the newest statement of each stage about a release,
 @click.option("--evidence", is_flag=True, help="Show what stages state about each release; needs --key.")
 @click.option("--key", "keys", type=FILE, multiple=True, help="Public keys of the stages (PEM); repeatable.")
 @trust_options
-@form_option("table", "json")
+@form_option()
 def list(  # noqa: A001 - the verb
     trust: ServerTrust, repository: str | None, keys: tuple[Path, ...], form: str, *, evidence: bool
 ) -> None:
@@ -69,9 +69,9 @@ def list(  # noqa: A001 - the verb
     if foreign:
         what = "entries are not releases and were" if foreign > 1 else "entry is not a release and was"
         output.note(f"{foreign} other {what} skipped")
-    if form == "json":
+    if form != TEXT:
         shown = {name: {"evidence": [one.document() for one in found]} for name, found in stated.items()}
-        output.print_json([{**_document(release), **shown.get(release, {})} for release in releases])
+        output.print_document([{**_document(release), **shown.get(release, {})} for release in releases], form)
     elif not releases:
         output.note(f"no releases in {place}")
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import JSON, form_option
+from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 
 if TYPE_CHECKING:
@@ -55,8 +55,10 @@ def login(trust: ServerTrust, registry: str, username: str, *, password_stdin: b
         return required, place, await find_credentials(reference, os.environ)
 
     required, place, effective = asyncio.run(log_in())
-    if form == JSON:
-        output.print_json({"registry": reference.registry, "username": username, "place": place, "checked": required})
+    if form != TEXT:
+        output.print_document(
+            {"registry": reference.registry, "username": username, "place": place, "checked": required}, form
+        )
     else:
         output.say(f"logged in to {reference.registry} as {username}; the credentials are in {place}")
     if not required:
@@ -82,10 +84,10 @@ def logout(registry: str, form: str) -> None:
         return removed, await find_credentials(reference, os.environ)
 
     removed, remaining = asyncio.run(log_out())
-    if form == JSON:
-        output.print_json({"registry": reference.registry, "removed": removed})
+    if form != TEXT:
+        output.print_document({"registry": reference.registry, "removed": removed}, form)
     else:
-        output.say(f"logged out of {reference.registry}" if removed else f"there was no login of {reference.registry}")
+        output.say(f"logged out of {reference.registry}" if removed else f"not logged in to {reference.registry}")
     if remaining != ANONYMOUS:
         output.warn(f"csctl still finds credentials: {remaining.origin}")
 

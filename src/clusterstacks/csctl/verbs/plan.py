@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.objects import ObjectKey
     from clusterstacks.plan.compat.world import ClusterState
-    from clusterstacks.plan.planner.model_builder import Target
+    from clusterstacks.plan.planner.model_builder import Goal
 
 
 @click.command(short_help="Plan an upgrade step by step.")
-@click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", required=False, type=ClusterName())
+@click.argument("cluster", metavar="[CLUSTER]", required=False, type=ClusterName())
 @click.option(
     "--from",
     "state",
@@ -55,11 +54,11 @@ if TYPE_CHECKING:
     "--to",
     "target",
     metavar="RELEASE|VERSION",
-    help="Target release or Kubernetes version.  [default: print where the cluster can go]",
+    help="Target release, or Kubernetes version or minor.  [default: print where the Cluster can go]",
     shell_complete=complete_releases,
 )
 @management_options
-@form_option("text", "json", "yaml")
+@form_option()
 @timeout_option
 def plan(  # noqa: PLR0913 - one for each option
     *,
@@ -73,7 +72,7 @@ def plan(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Plan an upgrade as single changes that the compatibility statements of the releases allow.
 
-    NAMESPACE/CLUSTER is a Cluster of the management cluster. The statements are read from the status of its
+    CLUSTER is a Cluster of the management cluster. The statements are read from the status of its
     ClusterStackReleases. Only if these lead to no plan, further releases are read from the sources of the
     ClusterStacks, with your rights on their Secrets. With --from, no cluster is read, and --releases contains all
     releases; only their metadata.yaml and compatibility.yaml are used.
@@ -83,33 +82,35 @@ def plan(  # noqa: PLR0913 - one for each option
     Each step is printed with the kubectl commands that patch the Cluster and wait until the next step is possible.
 
     A release as target means its class and exactly its addons. A version as target means this Kubernetes version; the
-    class and the addons change only if necessary.
+    class and the addons change only if necessary. A minor, such as 1.36, means its newest version that a release has.
 
     Exits with 0 if there is a plan, 3 if there is none, and 4 if the search stopped without a result.
     """
-    from clusterstacks.model.names import parse_target
+    from clusterstacks.model.names import parse_goal
 
-    goal = parse_target(target) if target is not None else None
+    goal = parse_goal(target) if target is not None else None
     if cluster is not None and state is None:
-        context = asyncio.run(read_live(management, cluster, releases, goal))
+        context = output.run_counted(read_live(management, cluster, releases, goal))
         if goal is None:
             print_targets(context.world, context.state, form, context.notices, timeout)
             return 0
         upgrade = running_upgrade(context, management)
         if form == TEXT:
             print_upgrade(upgrade)
-        searched = search_live_plan(context, goal, timeout)
+        searched = search_live_plan(context, context.world.target(goal), timeout)
         if searched is None:
             return UNDECIDED
         return _print({"upgrade": upgrade, **searched[1]}, form, live_commands(management, cluster))
     if cluster is not None or state is None:
-        raise click.UsageError("expected either NAMESPACE/CLUSTER or --from FILE")
+        raise click.UsageError("expected either CLUSTER or --from FILE")
     if releases is None or management != ManagementCluster():
-        raise click.UsageError("--from requires --releases and cannot be combined with --kubeconfig and --context")
+        raise click.UsageError(
+            "--from requires --releases, and reads no Cluster: remove --kubeconfig, --context and --namespace"
+        )
     return _offline(state, releases, goal, timeout, form)
 
 
-def _offline(file: Path, releases: Path, goal: Target | None, timeout: float, form: str) -> int:
+def _offline(file: Path, releases: Path, goal: Goal | None, timeout: float, form: str) -> int:
     from clusterstacks.csctl.shared.cluster_options import upstream_facts
     from clusterstacks.plan.compat.release_statements import read_candidates
     from clusterstacks.plan.compat.world import World
@@ -120,10 +121,11 @@ def _offline(file: Path, releases: Path, goal: Target | None, timeout: float, fo
     if goal is None:
         print_targets(world, state, form, (), timeout)
         return 0
-    answer = search_plan(world, state, goal, timeout)
+    to = world.target(goal)
+    answer = search_plan(world, state, to, timeout)
     if answer is None:
         return UNDECIDED
-    return _print(plan_document(world, state, goal, answer), form, _offline_commands)
+    return _print(plan_document(world, state, to, answer), form, _offline_commands)
 
 
 def _offline_commands(step: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.csctl.shared.options import TEXT, form_and_directory, form_or_directory_options
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.transfer_bar import transfer_bar
 from clusterstacks.release.sources.source_kinds import LOCATION_FORMS, open_location, parse_location
@@ -34,17 +34,16 @@ Digests are verified. Signatures are not: use 'csctl verify'.
 @trust_options
 def pull(trust: ServerTrust, reference: str, wanted: str, directory_given: Path | None) -> None:
     """Download a release."""
-    import asyncio
     import os
 
     form, directory = form_and_directory(wanted, directory_given, Path())
     location = parse_location(reference, os.environ)
     if location.release is None:
         raise click.UsageError("the release is missing (expected REF:<release name>): 'csctl list' shows the releases")
-    pulled = asyncio.run(_pull(location, location.release, directory, trust))
+    pulled = output.run_counted(_pull(location, location.release, directory, trust))
     output.note_some("signature not read", pulled.problems)
-    if form == JSON:
-        output.print_json(_document(pulled))
+    if form != TEXT:
+        output.print_document(_document(pulled), form)
         return
     what = "pulled into" if pulled.new else "already exists with the same content:"
     output.say(f"{pulled.release.name} {what} {pulled.path}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import JSON, form_option
+from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import (
     ServerTrust,
     open_registry,
@@ -39,12 +39,10 @@ def push(trust: ServerTrust, directory: Path, reference: str | None, form: str) 
     Credentials: OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry OCI_REGISTRY; otherwise those of
     'docker login' or 'podman login'.
     """
-    import asyncio
-
-    published, signatures = asyncio.run(_push(directory, repository_or_environment(reference), trust))
-    if form == JSON:
+    published, signatures = output.run_counted(_push(directory, repository_or_environment(reference), trust))
+    if form != TEXT:
         place = published.reference
-        output.print_json(
+        output.print_document(
             {
                 "release": published.release.release,
                 "reference": str(place.at(place.tag)),
@@ -53,7 +51,8 @@ def push(trust: ServerTrust, directory: Path, reference: str | None, form: str) 
                 "manifestDigest": place.digest,
                 "new": published.new,
                 "signatures": signatures,
-            }
+            },
+            form,
         )
         return
     what = "pushed to" if published.new else "already exists with the same content:"

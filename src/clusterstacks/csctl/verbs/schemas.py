@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import JSON, form_option
+from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.runtime.files import replace_file
 
 
@@ -28,7 +28,7 @@ def schemas(directory: Path, form: str) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         replace_file(place, schema_text(schema).encode(), durable=False)
         written.append(str(place))
-    if form == JSON:
-        output.print_json({"files": written})
+    if form != TEXT:
+        output.print_document({"files": written}, form)
     else:
         output.say_lines(*written)

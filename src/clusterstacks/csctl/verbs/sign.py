@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, JSON, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry, trust_options
 from clusterstacks.csctl.shared.release_ref import (
     fetch_release_files,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.release.contents import Contents
     from clusterstacks.release.signing.keys import PrivateKey
-    from clusterstacks.release.sources.spec import SourceAddress
+    from clusterstacks.release.sources.spec import Location, SourceAddress
 
 PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -31,7 +31,7 @@ PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 @click.command(short_help="Sign a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF", required=False)
 @click.option("--key", type=FILE, help="Private key: ECDSA P-256 or Ed25519, PEM (PKCS#8).")
-@click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub instead.")
+@click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub.")
 @trust_options
 @form_option()
 def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Path | None, form: str) -> None:
@@ -42,27 +42,28 @@ def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Pat
     key changes nothing.
 
     The password of an encrypted key is read from CSCTL_KEY_PASSWORD or from the terminal. With --new-key, the variable
-    is the password of the new key.
+    is the password of the new key, which signs the release if one is named.
     """
-    if new_key and not (release or key):
-        _make_key(new_key, form)
-    elif release and key and not new_key:
-        _sign(release, read_key(key), trust, form)
-    else:
-        raise click.UsageError("expected RELEASE_DIR or REF with --key, or only --new-key")
+    if bool(key) is bool(new_key) or (key and not release):
+        raise click.UsageError("expected RELEASE_DIR or REF with --key, or --new-key")
+    named = parse_release_ref(release) if release else None
+    if new_key:
+        _make_key(new_key, None if named else form)
+    if named:
+        _sign(*named, read_key(key or new_key or Path()), trust, form)
 
 
-def _make_key(path: Path, form: str) -> None:
+def _make_key(path: Path, form: str | None) -> None:
+    """Write a key pair, and print it as the result; without a format as notes."""
     from clusterstacks.release.sources.signature_store import write_new_key
 
     public = write_new_key(path, _password())
-    if form == JSON:
-        output.print_json({"privateKey": str(path), "publicKey": str(public)})
+    if form not in (TEXT, None):
+        output.print_document({"privateKey": str(path), "publicKey": str(public)}, form)
         return
-    output.say(
-        f"{path}: private key, keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'"
-    )
-    output.say(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
+    report = output.note if form is None else output.say
+    report(f"{path}: private key, keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'")
+    report(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
 
 def read_key(path: Path) -> PrivateKey:
@@ -88,21 +89,20 @@ def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
+def _sign(location: Location, name: ReleaseName, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
-    location, name = parse_release_ref(release)
     address = location.address
     if not address.kind.is_remote:
         signing = _sign_directory(Path(address.place), name, key)
     elif address.kind.is_registry:
         signing = _sign_in_registry(address, name, key, trust)
     else:
-        raise click.UsageError(f"{release} is not in a registry: sign the release directory, then publish both")
+        raise click.UsageError(f"{name} is not in a registry: sign the release directory, then publish both")
     place, added = asyncio.run(signing)
-    if form == JSON:
+    if form != TEXT:
         signer = {"name": key.public.name, "id": key.public.short}
-        output.print_json({"release": name.release, "place": place, "key": signer, "new": added})
+        output.print_document({"release": name.release, "place": place, "key": signer, "new": added}, form)
         return
     what = "signed" if added else "was signed before"
     output.say(f"{name} {what} by {key.public.name} ({key.public.short}): {place}")

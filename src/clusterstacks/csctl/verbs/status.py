@@ -25,7 +25,7 @@ from clusterstacks.csctl.shared.management_objects import BINDINGS, UPGRADES, Ob
 from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.shard_table import print_shards, shard_queries
 from clusterstacks.csctl.shared.terminal import ResultMark
-from clusterstacks.model.documents import and_more
+from clusterstacks.model.documents import and_more, counted
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -80,13 +80,13 @@ SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFT
 
 
 @click.command(short_help="List Clusters or syncs, or describe the state of a Cluster.")
-@click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", type=ClusterName(), required=False)
+@click.argument("cluster", metavar="[CLUSTER]", type=ClusterName(), required=False)
 @contexts_options
 @filter_options
 @click.option("--syncs", is_flag=True, help="List the ClusterResourceSyncs instead of the Clusters.")
 @click.option("--shards", is_flag=True, help="List the shards of the operator instead of the Clusters.")
 @click.option("--troubled", is_flag=True, help="Only Clusters or syncs that are not well: those with a REASON.")
-@form_option("text", "json", "yaml")
+@form_option()
 @click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
 def status(  # noqa: PLR0913 - the options of the verb
     cluster: ObjectKey | None,
@@ -108,7 +108,7 @@ def status(  # noqa: PLR0913 - the options of the verb
     release, and those of each Kubernetes minor that left support or leaves it within 60 days. Without the right to list
     the Clusters of all namespaces, those of the namespace of the context are listed.
 
-    With NAMESPACE/CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
+    With CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
     for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
     many Clusters each ClusterResourceSync selects, and how many of them have all objects or differences. With --shards,
     it shows Clusters and load (delivered objects, and one for each Cluster) of each shard of the operator, and the
@@ -116,24 +116,24 @@ def status(  # noqa: PLR0913 - the options of the verb
     sync; in a pipe, csctl prints the changed lines.
 
     A management cluster that cannot be read does not stop the others; the failures are listed at the end.
-    NAMESPACE/CLUSTER and --watch take one context.
+    CLUSTER and --watch take one context.
     """
     if watch and form != TEXT:
         raise click.UsageError(f"--watch cannot be combined with -o {form}")
     if len(managements) > 1 and (cluster is not None or watch):
-        one = "--watch" if cluster is None else "NAMESPACE/CLUSTER"
+        one = "--watch" if cluster is None else "CLUSTER"
         raise click.UsageError(f"{one} cannot be combined with several --context: name one")
     if shards:
         if cluster is not None or syncs or troubled or watch:
-            raise click.UsageError("--shards cannot be combined with NAMESPACE/CLUSTER, --syncs, --troubled or --watch")
+            raise click.UsageError("--shards cannot be combined with CLUSTER, --syncs, --troubled or --watch")
         found = read_contexts(managements, lambda one: read_objects_of(one, shard_queries(one, scope)))
         print_shards(found, form)
         return found.show_failures()
     if cluster is not None:
-        if scope != ListScope() or syncs or troubled:
-            options = "--namespace, --selector, --syncs or --troubled"
-            raise click.UsageError(f"NAMESPACE/CLUSTER cannot be combined with {options}")
-        _describe(managements[0], cluster, form, watch=watch)
+        if scope.labels or syncs or troubled:
+            raise click.UsageError("CLUSTER cannot be combined with --selector, --syncs or --troubled")
+        management = replace(managements[0], namespace=scope.namespace)
+        _describe(management, management.full_key(cluster), form, watch=watch)
         return 0
     if syncs and scope.labels:
         raise click.UsageError("--syncs cannot be combined with --selector, which selects Clusters")
@@ -212,7 +212,7 @@ def count_clusters(clusters: Sequence[ListedCluster]) -> str:
 
 
 def _count(number: int, noun: str, troubled: int) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}, {troubled or 'none'} troubled"
+    return f"{counted(number, noun)}, {troubled or 'none'} troubled"
 
 
 def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool) -> None:

@@ -129,14 +129,12 @@ def template(trust: ServerTrust, **arguments: Any) -> None:  # noqa: ANN401 - cl
     Values templates (overwrite.yaml) are rendered with the objects of --cluster, otherwise with example objects made
     for the class. Values of Secrets are printed.
     """
-    import asyncio
-
     options = TemplateOptions(**arguments, trust=trust)
     if options.class_only + options.values + options.images + options.sample > 1:
         raise click.UsageError("--class, --values, --images and --sample cannot be combined")
     if options.addons and (options.class_only or options.sample):
         raise click.UsageError("--addon cannot be combined with --class or --sample")
-    result = asyncio.run(_result(options))
+    result = output.run_counted(_result(options))
     if options.form == JSON:
         output.print_json(result.document())
     else:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, connection_options
 from clusterstacks.csctl.verbs.install import namespace_option, timeout_option
 
 
@@ -36,7 +36,7 @@ from clusterstacks.csctl.verbs.install import namespace_option, timeout_option
 @click.option("--watch-filter", default="", help="With --release-upgrades: only Clusters with this watch filter.")
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted, or why it is refused; delete nothing.")
 @timeout_option
-@cluster_options
+@connection_options
 def uninstall(  # noqa: PLR0913 - one for each option
     *,
     namespace: str,

@@ -45,10 +45,13 @@ from clusterstacks.csctl.shared.upgrade_run import (
 )
 from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
 from clusterstacks.csctl.verbs.status import cluster_queries, cluster_tree
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import duration_text, mappings, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterupgrade import LATEST, LATEST_PATCH
 from clusterstacks.model.kinds.names import UpgradePhase
+from clusterstacks.model.names import parse_goal
 from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.plan.clusters.cluster_tree import upgrade_overview
 from clusterstacks.runtime.concurrency import gather
 
@@ -68,12 +71,12 @@ READ_AT_ONCE: Final = 4
 
 
 @click.command(short_help="Upgrade Clusters step by step.")
-@click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", required=False, type=ClusterName())
+@click.argument("cluster", metavar="[CLUSTER]", required=False, type=ClusterName())
 @click.option(
     "--to",
     "target",
     metavar="RELEASE|VERSION",
-    help="Target release or Kubernetes version, or latestPatch or latest.  [default: print where the Cluster can go]",
+    help="Target release, Kubernetes version or minor, latest or latestPatch.  [default: print where it can go]",
     shell_complete=complete_releases,
 )
 @click.option(
@@ -83,7 +86,6 @@ READ_AT_ONCE: Final = 4
     default="",
     help="Labels of the Clusters, for example ring=canary, instead of the name of one.",
 )
-@click.option("--namespace", "-n", default="", help="Namespace of these Clusters.  [default: that of the context]")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Clusters that are upgraded at a time.  [default: 3]")
 @click.option(
     "--window", default="", help="When steps begin, for example 'Sat,Sun 02:00+4h Europe/Berlin'.  [default: always]"
@@ -93,14 +95,13 @@ READ_AT_ONCE: Final = 4
 @click.option("--here", is_flag=True, help="Take the steps in csctl, for an operator without ClusterUpgrades.")
 @click.option("--wait", type=Seconds(), help="Stop following the upgrade after this time.  [default: never]")
 @management_options
-@form_option("text", "json", "yaml")
+@form_option()
 @timeout_option
 def upgrade(  # noqa: PLR0913 - one for each option
     *,
     cluster: ObjectKey | None,
     target: str | None,
     labels: str,
-    namespace: str,
     most: int | None,
     window: str,
     dry_run: bool,
@@ -135,9 +136,9 @@ def upgrade(  # noqa: PLR0913 - one for each option
     from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
 
     if (cluster is None) is not bool(labels):
-        raise click.UsageError("expected either NAMESPACE/CLUSTER or --selector")
-    if cluster is not None and (namespace or most is not None):
-        raise click.UsageError("--namespace and --max need --selector")
+        raise click.UsageError("expected either CLUSTER or --selector")
+    if cluster is not None and most is not None:
+        raise click.UsageError("--max needs --selector")
     if here and (cluster is None or window):
         raise click.UsageError("--here takes one Cluster, and no --window")
     if target is None:
@@ -146,7 +147,12 @@ def upgrade(  # noqa: PLR0913 - one for each option
         context = asyncio.run(read_live(management, cluster, releases))
         print_targets(context.world, context.state, form, context.notices, timeout)
         return 0
-    place = cluster.namespace if cluster is not None else namespace or management.connection().namespace
+    if cluster is not None and target not in (LATEST, LATEST_PATCH):
+        goal = parse_goal(target)
+        if isinstance(goal, KubernetesMinor):
+            context = asyncio.run(read_live(management, cluster, releases, goal))
+            target = str(context.world.target(goal))
+    place = cluster.namespace if cluster is not None else management.connection().namespace
     name = cluster.name if cluster is not None else ""
     request = UpgradeRequest(namespace=place, to=target, cluster=name, labels=labels, most=most, window=window)
     work = _Upgrade(request, management, releases, timeout, wait, form, here)
@@ -279,7 +285,9 @@ class _Upgrade:
         try:
             upgrade = await self._show_until_end(client, key)
         except TimeoutError:
-            output.say_judged(ResultMark.WAITING, f"ClusterUpgrade {key} has not ended within {self.wait:g} s.")
+            output.say_judged(
+                ResultMark.WAITING, f"ClusterUpgrade {key} has not ended within {duration_text(self.wait or 0)}."
+            )
             self._print_commands(key)
             return UNDECIDED
         except asyncio.CancelledError:  # Ctrl-C

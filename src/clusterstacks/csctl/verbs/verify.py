@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, JSON, TEXT, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
 from clusterstacks.csctl.shared.stage_statements import current, described, read_public_keys, read_statements
@@ -41,8 +41,6 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str, 
     With --evidence, the statements of stages ('csctl attest') are verified instead of signatures. Exits with 3 if no
     stage has one by the keys, or if the newest one of a stage says that the release failed.
     """
-    import asyncio
-
     from clusterstacks.csctl.shared.attested_artifacts import attested_file, attested_image, image_reference
     from clusterstacks.model.errors import SpecError
     from clusterstacks.release.signing.errors import SignatureRequired
@@ -50,14 +48,14 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str, 
 
     trusted = read_public_keys(keys)
     if evidence:
-        return asyncio.run(_show_stages(release, trusted, trust, form))
+        return output.run_counted(_show_stages(release, trusted, trust, form))
     if Path(release).is_file():
         return _show_attested(attested_file(Path(release), trusted), form)
     if (image := image_reference(release)) is not None:
-        return _show_attested(asyncio.run(attested_image(image, trusted, trust)), form)
-    contents, manifest, verification = asyncio.run(_verified(release, trusted, trust))
-    if form == JSON:
-        _print_json(contents, manifest, verification)
+        return _show_attested(output.run_counted(attested_image(image, trusted, trust)), form)
+    contents, manifest, verification = output.run_counted(_verified(release, trusted, trust))
+    if form != TEXT:
+        output.print_document(_document(contents, manifest, verification), form)
     try:
         enforce(contents.release, verification)
     except SignatureRequired as error:
@@ -75,8 +73,8 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str, 
 def _show_attested(artifact: Attested, form: str) -> int:
     from clusterstacks.model.errors import SpecError
 
-    if form == JSON:
-        output.print_json(artifact.document())
+    if form != TEXT:
+        output.print_document(artifact.document(), form)
     if artifact.missing:
         problem = f"{artifact.name}: no given key attests its {' and '.join(artifact.missing)}: do not use it"
         output.show_error(SpecError("SignatureRequired", listed(problem, artifact.problems)))
@@ -99,8 +97,8 @@ async def _show_stages(release: str, keys: list[PublicKey], trust: ServerTrust, 
     async with trust.web() as web:
         source = await open_location(location.address, web, os.environ, plain_http=trust.plain_http)
         statements, problems = await read_statements(source, name, keys)
-    if form == JSON:
-        output.print_json({"release": name.release, "evidence": [one.document() for one in statements]})
+    if form != TEXT:
+        output.print_document({"release": name.release, "evidence": [one.document() for one in statements]}, form)
     else:
         for one in statements:
             signers = ", ".join(key.name for key in keys if key.fingerprint in one.signed_by)
@@ -121,14 +119,12 @@ async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> 
         return signable.contents, signable.evidence.manifest_digest, verification
 
 
-def _print_json(contents: Contents, manifest: str, verification: Verification) -> None:
-    output.print_json(
-        {
-            "release": contents.release.release,
-            "digest": contents.digest,
-            "contentDigest": contents.digest,
-            "manifestDigest": manifest or None,
-            "signedBy": verification.signed_by,
-            "problems": verification.problems,
-        }
-    )
+def _document(contents: Contents, manifest: str, verification: Verification) -> dict[str, Any]:
+    return {
+        "release": contents.release.release,
+        "digest": contents.digest,
+        "contentDigest": contents.digest,
+        "manifestDigest": manifest or None,
+        "signedBy": verification.signed_by,
+        "problems": verification.problems,
+    }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options
-from clusterstacks.csctl.shared.options import JSON, form_option
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, connection_options
+from clusterstacks.csctl.shared.options import TEXT, form_option
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = 10.0
 
 
 @click.command(short_help="Print the versions of csctl, operator and management cluster.")
-@cluster_options
+@connection_options
 @form_option()
 @click.option("--client", is_flag=True, help="Print only the version of csctl.")
 def version(management: ManagementCluster, form: str, *, client: bool) -> None:
@@ -38,15 +38,17 @@ def version(management: ManagementCluster, form: str, *, client: bool) -> None:
     installed = distribution(DISTRIBUTION)
     document = {"version": installed.version, "commit": commit_of(installed.read_text("direct_url.json"))}
     versions = None if client else _management_versions(management)
-    if form == JSON:
-        output.print_json({**document, **({"management": versions, "supported": supported()} if versions else {})})
+    if form != TEXT:
+        output.print_document(
+            {**document, **({"management": versions, "supported": supported()} if versions else {})}, form
+        )
         return
     output.say(f"csctl version: {document['version']}")
     output.say(f"commit: {document['commit']}")
     if versions is None:
         return
     for title, text in (*versions.items(), *((f"supported {name}", value) for name, value in supported().items())):
-        output.say(f"{title}: {text or UNKNOWN}")
+        output.say(f"{title}: {text or f'{UNKNOWN}: no Deployment of it exists, or you may not list Deployments'}")
 
 
 def commit_of(direct_url: str | None) -> str:

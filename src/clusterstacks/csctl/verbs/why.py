@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,17 +37,17 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.operator.webhooks.cluster_rules import Decision
     from clusterstacks.plan.clusters.context import UpgradeContext
-    from clusterstacks.plan.planner.model_builder import Target
+    from clusterstacks.plan.planner.model_builder import Goal, Target
 
 SHOWN_STEPS = 3
 """Number of steps to print; ``csctl plan`` prints all."""
 
 
 @click.command(short_help="Explain why an upgrade is refused, and what to do first.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @click.argument("target", metavar="RELEASE|VERSION", shell_complete=complete_releases)
 @management_options
-@form_option("text", "json", "yaml")
+@form_option()
 @timeout_option
 def why(
     cluster: ObjectKey, target: str, management: ManagementCluster, releases: Path | None, form: str, timeout: float
@@ -64,10 +63,9 @@ def why(
     Exits with 0 if the change is allowed or there is a plan, 3 if there is no plan, and 4 if the search stopped without
     a result.
     """
-    from clusterstacks.model.names import parse_target
+    from clusterstacks.model.names import parse_goal
 
-    goal = parse_target(target)
-    context, patch, decision = asyncio.run(_read(management, cluster, releases, goal))
+    goal, context, patch, decision = output.run_counted(_read(management, cluster, releases, parse_goal(target)))
     upgrade = running_upgrade(context, management)
     if form == TEXT:
         print_upgrade(upgrade)
@@ -86,10 +84,11 @@ def why(
 
 
 async def _read(
-    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target
-) -> tuple[UpgradeContext, Manifest, Decision]:
+    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Goal
+) -> tuple[Target, UpgradeContext, Manifest, Decision]:
     context = await read_live(management, cluster, releases, goal)
-    return context, *await decide(context, goal)
+    target = context.world.target(goal)
+    return target, context, *await decide(context, target)
 
 
 def _print_text(document: dict[str, Any], management: ManagementCluster, cluster: ObjectKey, goal: Target) -> None:

@@ -53,7 +53,6 @@ SHOWN_OBJECTS = 3
 # apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
 _IMMUTABLE = re.compile(r"immutable|forbidden: updates to|may not (be )?change|cannot change")
 _IMMUTABLE_BEGINNING, _IMMUTABLE_END = "updates to ", " forbidden"
-_MISSING_RULE = re.compile(r'cannot (\w{1,63}) resource "([^"]{1,253})" in API group "([^"]{0,253})"')
 
 
 class FieldsOwnedByOthers(SpecError):
@@ -166,14 +165,12 @@ def explain_delete(error: ClusterStacksError) -> str:
 
 def _missing_rule(error: ClusterStacksError) -> str:
     """Return the rule of RBAC that is missing; empty if the server refused for another reason."""
-    if not isinstance(error, Forbidden) or not (rule := _MISSING_RULE.search(head_and_tail(error.message))):
+    if not isinstance(error, Forbidden) or (right := error.missing) is None:
         return ""
-    verb, resource, group = rule.groups()
     # An apply needs both, and the server checks the second only when the first is granted.
-    verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
-    return (
-        f"allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], verbs {verbs} in the operator's role"
-    )
+    verbs = ["create", "patch"] if right.verb in {"create", "patch"} else [right.verb]
+    rule = f"apiGroups [{right.group!r}], resources [{right.resource!r}], verbs {verbs}"
+    return f"allow it by a rule with {rule} in the operator's role"
 
 
 def _reason(cause: FieldCause, target: ApplyTarget) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.terminal import counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,9 +55,9 @@ def demo(*, keep: bool, ranges: bool, upgrade: bool, openstack: bool) -> None:
     play, cluster = next((play, cluster) for chosen, play, cluster in stories if chosen)
     state = state_directory(ENVIRONMENT)
     report = output.progress()
-    with counting(report, shows=not output.SETTINGS.quiet) as counted:
-        counted("starting the local environment")
-        supervisor.detach(EnvironmentSettings(state=state, openstack=openstack), counted)
+    with output.counting():
+        report("starting the local environment")
+        supervisor.detach(EnvironmentSettings(state=state, openstack=openstack), report)
     try:
         with LiveView(counts=True) as picture:
             summarise = play(state, picture)

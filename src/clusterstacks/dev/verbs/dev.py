@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import DIRECTORY, FILE, form_option
-from clusterstacks.csctl.shared.terminal import ResultMark, counting
+from clusterstacks.csctl.shared.options import DIRECTORY, FILE, TEXT, form_option
+from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def up(
         **settings_of_options,
     )
     if detach:
-        with counting(output.progress(), shows=not output.SETTINGS.quiet) as report:
-            supervisor.detach(settings, report)
+        with output.counting():
+            supervisor.detach(settings, output.progress())
         _say_what_next(settings, f"'csctl dev down{state.options}'")
     else:
         supervisor.run(settings, output.progress(), lambda: _say_what_next(settings, "Ctrl-C"))
@@ -135,18 +135,16 @@ def down(state: StateDirectory) -> None:
 
 @dev.command(short_help="Show processes, ports and memory.")
 @environment_options
-@form_option("table", "json")
+@form_option()
 def status(state: StateDirectory, form: str) -> int:
     """Show processes, versions, ports and memory. Exits with 1 unless everything runs."""
-    import dataclasses
-
     from clusterstacks.dev import inspection
 
     seen = inspection.inspect(state)
     if seen is None:
         raise _no_environment(state)
-    if form == "json":
-        output.print_json({**dataclasses.asdict(seen), "healthy": seen.healthy})
+    if form != TEXT:
+        output.print_document(seen.document(), form)
         return 0 if seen.healthy else output.FAILED
     header = ("COMPONENT", "VERSION", "PORT", "PID", "MEMORY", "CPU", "STATE")
     marks = {one.state: ResultMark.GOOD if one.running else ResultMark.BAD for one in seen.components}
@@ -278,6 +276,10 @@ def _say_what_next(settings: EnvironmentSettings, end: str) -> None:
     csctl, state = output.program(), settings.state
     if not settings.operator:
         output.say_lines("", "No operator runs: install its chart, or start it with the kubeconfig below.")
+    if not settings.workloads:
+        output.say_lines(
+            "", "Nothing runs Pods here: Deployments stay unhealthy, unless --with workloads simulates Pods."
+        )
     output.say_lines(
         "",
         "The environment runs. Next commands:",

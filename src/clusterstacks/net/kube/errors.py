@@ -18,8 +18,9 @@ Messages have the form ``<verb> <object>: <status> <reason>: <message of the ser
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.errors import DependencyError
 
@@ -61,8 +62,35 @@ class AlreadyExists(ApiError):
     """409: an object of that name exists."""
 
 
+_MISSING_RIGHT: Final = re.compile(
+    r'cannot (\w{1,63}) resource "([^"]{1,253})" in API group "([^"]{0,253})"(?: in the namespace "([^"]{1,253})")?'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRight:
+    """The right that RBAC misses; the namespace is empty for one in all of them, or of a cluster-scoped resource."""
+
+    verb: str
+    resource: str
+    group: str
+    namespace: str
+
+    def __str__(self) -> str:
+        """``you may not list clusters.cluster.x-k8s.io in namespace team``."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        place = f"namespace {self.namespace}" if self.namespace else "all namespaces"
+        return f"you may not {self.verb} {resource} in {place}"
+
+
 class Forbidden(ApiError):
     """403: the user may not do this."""
+
+    @property
+    def missing(self) -> MissingRight | None:
+        """The right that RBAC misses; None if something else refused the request."""
+        found = _MISSING_RIGHT.search(self.message)
+        return MissingRight(*(part or "" for part in found.groups())) if found is not None else None
 
 
 class Unauthorized(ApiError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import counted, mappings, text
 from clusterstacks.model.kinds.names import Kind
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ def _stack(status: Manifest) -> str:
 
 
 def _release(status: Manifest) -> str:
-    return f"{_count(len(mappings(status, 'resources')), 'object')} for Kubernetes {text(status, 'kubernetesVersion')}"
+    return f"{counted(len(mappings(status, 'resources')), 'object')} for Kubernetes {text(status, 'kubernetesVersion')}"
 
 
 def _addon(status: Manifest) -> str:
     addons = mappings(status, "addons")
     objects = sum(addon["objects"] for addon in addons if isinstance(addon.get("objects"), int))
-    return f"{_count(len(addons), 'addon')}, {_count(objects, 'object')}"
+    return f"{counted(len(addons), 'addon')}, {counted(objects, 'object')}"
 
 
 def _sync(status: Manifest) -> str:
     number = status.get("clusters")
-    return f"in place on {_count(number if isinstance(number, int) else 0, 'cluster')}"
+    return f"in place on {counted(number if isinstance(number, int) else 0, 'cluster')}"
 
 
 def _upgrade(status: Manifest) -> str:
@@ -38,11 +38,7 @@ def _upgrade(status: Manifest) -> str:
 
 
 def _binding(status: Manifest) -> str:
-    return _count(len(mappings(status, "resources")), "object")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return counted(len(mappings(status, "resources")), "object")
 
 
 _MESSAGES: Final[Mapping[str, Callable[[Manifest], str]]] = {

@@ -22,11 +22,13 @@ from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_secret_kubeconfig
 from clusterstacks.net.kube.limits import Bounds
 from clusterstacks.net.pool import Pool
+from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.connection import Connection
     from clusterstacks.net.kube.write_gate import WriteGate
 
 KUBECONFIG_TYPE = "cluster.x-k8s.io/secret"
@@ -130,17 +132,14 @@ class Workloads:
                 in a Secret.
         """
         self._check_rest(cluster)
-        name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
-        secrets = await self._management.resource("", "Secret")
-        secret = await self._management.find(secrets, name.name, name.namespace)
-        if secret is None:
+        try:
+            secret = await kubeconfig_secret(self._management, cluster)
+        except WorkloadNotReachable:
             await self._disconnect(cluster)
-            raise WorkloadNotReachable(
-                f"Secret {name} does not exist yet: the control plane provider writes it when the API server is up"
-            )
-        if not is_cluster_apis(secret, cluster.name):
+            raise
+        except SpecError:
             await self.forget(cluster)
-            raise SpecError("KubeconfigNotMarked", _unmarked(name, cluster))
+            raise
         revision = f"{secret['metadata'].get('uid')}/{secret['metadata'].get('resourceVersion')}"
         known = self._connected.get(cluster)
         if known is not None and known.revision != revision:
@@ -150,7 +149,7 @@ class Workloads:
             # Without an await before the client is known, which ``forget`` closes when the Cluster moves.
             if not self._is_ours(cluster):
                 raise WorkloadNotReachable(f"Cluster {cluster} belongs to another shard of the operator")
-            connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
+            _, connection = usable_kubeconfig(secret)
             pool = Pool(on_answer=self._on_answer)
             client = Client(connection, pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate)
             known = self._connected[cluster] = _Connected(revision, client, pool)
@@ -209,6 +208,27 @@ class Workloads:
         if remaining > 0:
             raise ClusterRests(cluster, timedelta(seconds=remaining))
         self._rest_until.pop(cluster, None)
+
+
+async def kubeconfig_secret(management: Client, cluster: ObjectKey) -> Manifest:
+    """Return the Secret with the kubeconfig of a workload cluster; raises as :meth:`Workloads.connect` about it."""
+    name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
+    secrets = await management.resource("", "Secret")
+    secret = await management.find(secrets, name.name, name.namespace)
+    if secret is None:
+        raise WorkloadNotReachable(
+            f"Secret {name} does not exist yet: the control plane provider writes it when the API server is up"
+        )
+    if not is_cluster_apis(secret, cluster.name):
+        raise SpecError("KubeconfigNotMarked", _unmarked(name, cluster))
+    return secret
+
+
+def usable_kubeconfig(secret: Manifest) -> tuple[bytes, Connection]:
+    """Return the kubeconfig in a Secret, and its connection; raises as :meth:`Workloads.connect` about its content."""
+    name = key_of(secret)
+    content = _kubeconfig(secret, name)
+    return content, parse_secret_kubeconfig(content, origin=f"Secret {name}")
 
 
 def is_cluster_apis(secret: Manifest, cluster: str) -> bool:

@@ -143,12 +143,16 @@ def deletion(what: str, namespace: str, users: Sequence[ReleaseUse]) -> Admissio
     named = ", ".join(own[:SHOWN_CLUSTERS])
     more = f" and {len(own) - SHOWN_CLUSTERS} more" if len(own) > SHOWN_CLUSTERS else ""
     counted = f"{others} Cluster{'s' if others > 1 else ''} of other namespaces"
-    in_use_by = [*([f"Cluster {named}{more}"] if own else []), *([counted] if others else [])]
-    releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
+    in_use_by = [
+        *([f"Cluster{'s' if len(own) > 1 else ''} {named}{more}"] if own else []),
+        *([counted] if others else []),
+    ]
+    releases = sorted({use.release.release for use in users})
+    used = f"release{'s' if len(releases) > 1 else ''} {', '.join(releases[:SHOWN_CLUSTERS])}"
     shown = f"The releases that Cluster {own[0]} could use:\n  csctl compat matrix {own[0]}" if own else ""
     return AdmissionResponse(
-        f"{what} is in use by {', and by '.join(in_use_by)} (release {releases}): "
-        f"move these Clusters to another class, or delete them, first\n{shown or LIST_CLUSTERS}"
+        f"{what} is in use by {', and by '.join(in_use_by)} ({used}): "
+        f"first change the class of these Clusters, or delete them\n{shown or LIST_CLUSTERS}"
     )
 
 

@@ -8,9 +8,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.conditions import Severity, from_documents
-from clusterstacks.model.documents import at, mapping, mappings, text
+from clusterstacks.model.documents import at, counted, mapping, mappings, text
 from clusterstacks.model.kinds.clusterapi import cluster_class_view, cluster_view
-from clusterstacks.model.kinds.names import AddonCondition, ClusterPhase, UpgradePhase
+from clusterstacks.model.kinds.names import AddonCondition, ClusterPhase, Reason, UpgradePhase
 from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, RunningUpgrade, summarize_all
 from clusterstacks.plan.clusters.deliveries import PastDelivery
 from clusterstacks.plan.clusters.sync_summary import sync_state
@@ -112,7 +112,7 @@ def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
 def overview(summary: ClusterSummary) -> ViewNode:
     """Draw a cluster in one line."""
     stage, concern, upgrade = summary.stage, summary.concern, summary.upgrade
-    release = f"addons {summary.release_change}" if summary.release_change else "no addons yet"
+    release = f"release {summary.release_change}" if summary.release_change else "no addons yet"
     parts = [
         f"class {summary.class_name}" if summary.class_name else "",
         release if summary.of_cluster_stack else "",
@@ -121,12 +121,13 @@ def overview(summary: ClusterSummary) -> ViewNode:
         f"upgrade {upgrade.name} {text(upgrade.entry, 'step')}".rstrip() if upgrade else "",
         f"{concern.reason}{_since(concern)}" if concern.reason else "",
     ]
-    return ViewNode(f"Cluster {summary.key}", _condition_state(concern), ", ".join(filter(None, parts)))
+    return ViewNode(f"Cluster {summary.key}", _concern_state(summary), ", ".join(filter(None, parts)))
 
 
 def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
     """Draw what a cluster waits for, the health and drift of its addons, and its last change."""
     concern, stage = summary.concern, summary.stage
+    all_healthy = "the object is healthy" if summary.objects == 1 else f"all {summary.objects} objects are healthy"
     if (upgrade := summary.upgrade) is not None:
         mark = NodeState.FAILED if upgrade.failed else NodeState.WORKING
         yield ViewNode("upgrade", mark, f"{upgrade.name}: {upgrade.activity}")
@@ -134,7 +135,7 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
         yield ViewNode("rollout", NodeState.WORKING, f"stage {stage.number} of {stage.total}, {stage.current}")
     if summary.ready.status != "True" or summary.pause or summary.hold[0] == HELD:
         waits = f"{concern.reason}: {' '.join(concern.message.split())}{_since(concern)}"
-        yield ViewNode("waits for", _condition_state(concern), waits)
+        yield ViewNode("waits for", _concern_state(summary), waits)
     if summary.hold[0]:
         state, since = summary.hold
         hold_state = (
@@ -142,7 +143,7 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
         )
         yield ViewNode("upgrade hold", hold_state, f"{state}: upgrade to {summary.wanted}, requested {since}")
     for kind, title, fine in (
-        (AddonCondition.HEALTHY, "health", f"all {summary.objects} objects are healthy"),
+        (AddonCondition.HEALTHY, "health", all_healthy),
         (AddonCondition.IN_SYNC, "drift", "no object differs from what was delivered"),
         (AddonCondition.WITHIN_RANGES, "ranges", "the versions are within the ranges"),
     ):
@@ -152,7 +153,7 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
             )
             yield ViewNode(title, _condition_state(condition), detail)
     if (last := summary.last_change) is not None:
-        yield ViewNode("last change", NodeState.DONE, f"{last.type} became {last.status}{_since(last)}")
+        yield ViewNode("last change", _condition_state(last), f"{last.type} became {last.status}{_since(last)}")
 
 
 def delivery_state(delivery: PastDelivery) -> NodeState | None:
@@ -172,6 +173,14 @@ def _condition_state(condition: Condition) -> NodeState:
     if condition.status == "True" and condition.type != PAUSED:
         return NodeState.DONE
     return NodeState.FAILED if condition.severity in (Severity.ERROR, Severity.WARNING) else NodeState.WORKING
+
+
+def _concern_state(summary: ClusterSummary) -> NodeState:
+    """Return the state of what is to be looked at first; a control plane that starts or is replaced has not failed."""
+    changes = summary.upgrading or not summary.running
+    if changes and summary.concern.reason == Reason.CONTROL_PLANE_NOT_READY:
+        return NodeState.WORKING
+    return _condition_state(summary.concern)
 
 
 def _since(condition: Condition) -> str:
@@ -273,10 +282,17 @@ def _addons(addon: Manifest) -> ViewNode:
     ready = at(addon, "status", "ready") is True
     stages = tuple(map(_stage, mappings(addon, "status", "stages")))
     delivered = tuple(
-        ViewNode(text(entry, "name"), NodeState.DONE, f"{at(entry, 'objects')} objects of {text(entry, 'release')}")
+        ViewNode(text(entry, "name"), NodeState.DONE, _delivered(entry))
         for entry in mappings(addon, "status", "addons")
     )
     return ViewNode("addons", _state(addon, ready=ready), _objects(addon, ready=ready), stages or delivered)
+
+
+def _delivered(addon: Manifest) -> str:
+    """Return version, objects and release of an addon, which may be of another release than the class."""
+    number = at(addon, "objects")
+    objects = f"{counted(number if isinstance(number, int) else 0, 'object')} of {text(addon, 'release')}"
+    return ", ".join(filter(None, (text(addon, "version"), objects)))
 
 
 def _syncs(bindings: Sequence[Manifest]) -> Iterator[ViewNode]:
@@ -297,7 +313,7 @@ def sync_nodes(syncs: Iterable[SyncState]) -> tuple[ViewNode, ...]:
 def _sync_detail(sync: SyncState) -> str:
     if sync.concern.reason:
         return f"{sync.concern.reason}: {' '.join(sync.concern.message.split())}{_since(sync.concern)}"
-    return f"{sync.objects} object{'' if sync.objects == 1 else 's'} in place"
+    return f"{counted(sync.objects, 'object')} in place"
 
 
 def upgrade_overview(upgrade: Manifest) -> ViewNode:

@@ -85,7 +85,7 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
         ClusterUnplannable: It does not exist, is being deleted, or has no class of a cluster stack.
         DependencyError: The API server does not answer, or does not let this user read the Cluster.
     """
-    view = cluster_view(await _find(client, key))
+    view = cluster_view(await find_cluster(client, key))
     check_plannable(view)
     control_plane = await _control_plane(client, view, _wanted(view), notices)
     workers = await worker_versions(client, view, notices)
@@ -130,16 +130,18 @@ def live_cluster(
     )
 
 
-async def _find(client: Client, key: ObjectKey) -> Manifest:
+async def find_cluster(client: Client, key: ObjectKey) -> Manifest:
+    """Return a Cluster; ClusterUnplannable if it does not exist."""
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     try:
         cluster = await client.find(resource, key.name, key.namespace)
     except Forbidden as error:
         raise DependencyError(
-            error.code, f"{error.message}; ask for the right to get clusters in namespace {key.namespace}"
+            error.code,
+            f"{error.missing or error.message}; ask for the right to get clusters in namespace {key.namespace}",
         ) from None
     if cluster is None:
-        raise ClusterUnplannable(key, f"does not exist: 'kubectl get clusters -n {key.namespace}' lists the Clusters")
+        raise ClusterUnplannable(key, f"does not exist: 'csctl status -n {key.namespace}' lists the Clusters")
     return cluster
 
 

@@ -23,7 +23,8 @@ async def or_else(reading: Awaitable[T], otherwise: T, consequence: str, notices
     try:
         return await reading
     except (Forbidden, KindNotServed) as error:
-        notices.append(f"{error.message}: {consequence}")
+        missing = error.missing if isinstance(error, Forbidden) else None
+        notices.append(f"{missing or error.message}: {consequence}")
         return otherwise
 
 

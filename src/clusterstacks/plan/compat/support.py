@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from clusterstacks.model.documents import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import date
@@ -64,7 +66,7 @@ class SupportEnd:
     def told(self, today: date) -> str:
         """Return in words when the support ends, with the distance: ``leaves support on 2027-02-28 (in 30 days)``."""
         left = self.days(today)
-        days = f"{abs(left)} day{'' if abs(left) == 1 else 's'}"
+        days = counted(abs(left), "day")
         return f"{self.dated(today)} ({f'in {days}' if left > 0 else f'{days} ago' if left else 'today'})"
 
 
@@ -107,7 +109,7 @@ class VersionInUse:
 
     def used(self, noun: str = "Cluster") -> str:
         """Return how many use it: ``7 Clusters``."""
-        return f"{len(self.users)} {noun}{'' if len(self.users) == 1 else 's'}"
+        return counted(len(self.users), noun)
 
     def document(self, today: date) -> dict[str, Any]:
         """Return it as JSON."""

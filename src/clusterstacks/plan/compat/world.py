@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clusterstacks.model.documents import and_more
+from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import leading
+from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.plan.compat.verdicts import NOTHING_KNOWN, Upstream
 
 if TYPE_CHECKING:
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.files.compatibility import Compatibility, Component, Rule
     from clusterstacks.model.names import ReleaseName
-    from clusterstacks.model.versions import KubernetesVersion
+
+SHOWN_VERSIONS = 10
+"""Known versions in a message (arbitrary)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +112,19 @@ class World:
     rules: tuple[Rule, ...] = ()
     upstream: Upstream = NOTHING_KNOWN
     """Facts of upstream projects, for components whose release states none."""
+
+    def target(self, goal: ReleaseName | KubernetesVersion | KubernetesMinor) -> ReleaseName | KubernetesVersion:
+        """Return a target of a plan; for a Kubernetes minor, the newest version of it that a release is made for.
+
+        Raises:
+            SpecError: No known release has this minor.
+        """
+        if not isinstance(goal, KubernetesMinor):
+            return goal
+        versions = sorted({candidate.kubernetes for candidate in self.candidates})
+        try:
+            return max(version for version in versions if version.series == goal)
+        except ValueError:
+            known = and_more([version.text for version in versions], SHOWN_VERSIONS) or "none"
+            problem = f"no known release is made for Kubernetes {goal}: the known ones have {known}"
+            raise SpecError("TargetUnknown", problem) from None

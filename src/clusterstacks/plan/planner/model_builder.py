@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import leading
 from clusterstacks.model.names import ReleaseName
-from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.plan.compat.constraints import Judges, class_fact
 from clusterstacks.plan.planner.addon_versions import (
     installed_option,
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 Target = ReleaseName | KubernetesVersion
 """Target of a plan. A release means its class, exactly its addons and at least its Kubernetes version. A version means
 that version; class and addons move only if needed."""
+
+Goal = Target | KubernetesMinor
+"""A target as a user names it; :meth:`World.target` finds the newest version of a minor."""
 
 
 LOOKS_PER_PAIR = 2

@@ -156,6 +156,8 @@ def _law(asked: PlanningProblem) -> str:
         if KubernetesMinor(start.major, minor) not in known:
             missing = KubernetesMinor(start.major, minor)
             return f"Kubernetes moves one minor at a time, and no release names a version of {missing}"
+    if asked.here.is_bundle and all(candidate.kubernetes.series != goal.series for candidate in asked.candidates):
+        return f"no known release of this stack is made for Kubernetes {goal.series}"
     if asked.here.is_bundle:
         return "a bundle moves to releases of the same or the next Kubernetes minor only, and none leads there"
     return "the class moves to releases with ranges only, and to a bundle only if it is the target"

@@ -20,7 +20,7 @@ def test_json_lists_findings_with_existing_paths() -> None:
         "path": "providers/x/csctl.yaml",
         "line": 3,
         "message": "is wrong",
-        "wayOut": "write it right",
+        "remedy": "write it right",
     }
 
 

@@ -60,7 +60,7 @@ async def test_clusters_of_all_namespaces_are_offered_or_of_the_one_before_the_c
     for namespace in ("a", "b"):
         await Fleet(api).create(CLUSTER_API_GROUP, CLUSTER_KIND, "one", namespace)
 
-    assert await clusters(api, "", "a") == ["a/one", "b/one"]
+    assert await clusters(api, "", "a") == ["one", "a/one", "b/one"]
     assert await clusters(api, "b/", "a") == ["b/one"]
 
 
@@ -70,7 +70,7 @@ async def test_clusters_of_the_namespace_of_the_context_are_offered_to_a_user_of
     refused = Forbidden("list Clusters: no", status=403, reason="Forbidden")
     api.fail("list_keys", refused)
 
-    assert await clusters(api, "", "a") == ["a/one"]
+    assert await clusters(api, "", "a") == ["one", "a/one"]
     api.fail("list_keys", refused)
     assert await clusters(api, "b/", "a") == []
 

@@ -10,13 +10,12 @@ import subprocess
 import sys
 import termios
 import threading
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
-from clusterstacks.csctl.shared import output, terminal
+from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.terminal import wrap
 from tests.support.builders.releases import METADATA, write_release
 
@@ -144,29 +143,36 @@ def test_a_table_whose_other_columns_are_wide_is_cut(
     ]
 
 
-def test_a_silent_step_shows_its_time_until_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, shown = list[str](), io.StringIO()
+@pytest.mark.regression("U-38")
+def test_u_38_a_silent_verb_shows_its_time_until_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = threading.Event()
 
-    def write(text: str) -> int:
-        if "…" in text:
-            counted.set()
-        return shown.write(text)
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if "…" in text:
+                counted.set()
+            return super().write(text)
 
-    monkeypatch.setattr(terminal, "SILENT_SECONDS", 0)
-    monkeypatch.setattr(terminal, "COUNT_SECONDS", 0.01)
-    monkeypatch.setattr(terminal, "is_terminal", lambda **_: True)
-    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=write, flush=shown.flush))
-    with terminal.counting(lines.append) as report:
-        report("one")
+    shown = Terminal()
+    monkeypatch.setattr(output, "SILENT_SECONDS", 0)
+    monkeypatch.setattr(output, "COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(output, "is_terminal", lambda **_: True)
+    monkeypatch.setattr(sys, "stderr", shown)
+
+    async def work() -> str:
         assert counted.wait(120), "the counter"
-        report("two")
-    assert lines == ["one", "two"]
-    assert re.search(r" s  …\r\x1b\[K", shown.getvalue()), "the next line erases it"
-    assert shown.getvalue().endswith("\r\x1b[K")
-    monkeypatch.setattr(terminal, "is_terminal", lambda **_: False)
-    with terminal.counting(lines.append) as report:
-        assert report == lines.append
+        output.note("two")
+        return "done"
+
+    assert output.run_counted(work()) == "done"
+    assert re.search(r" s  …\x1b\[K\r\x1b\[Ktwo\n", shown.getvalue()), "the next line erases it"
+    assert shown.getvalue().endswith(("\r\x1b[K", "two\n"))
+
+
+def test_nothing_is_counted_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "is_terminal", lambda **_: False)
+    with output.counting():
+        assert threading.active_count() == 1
 
 
 STORY = """

@@ -110,4 +110,4 @@ def test_a_directory_of_releases_needs_no_cluster(tmp_path: Path, capsys: pytest
     assert (minor["version"], minor["supportEnds"], minor["usedBy"]) == ("1.35", "2027-02-28", ["local-tiny-1-35-v2"])
     assert minor["source"].startswith("https://")
     assert call_csctl("compat", "calendar", tmp_path, "--context", "prod") == output.MUST_CHANGE
-    assert "require NAMESPACE/CLUSTER, or no argument" in capsys.readouterr().err
+    assert "require CLUSTER, or no argument" in capsys.readouterr().err

@@ -219,13 +219,10 @@ def test_invalid_command_line_is_rejected(
 @pytest.mark.parametrize(
     ("subjects", "words"),
     [
-        (["a/b", "c/d"], "expected either directories and references or one NAMESPACE/CLUSTER"),
-        ([".", "a/b"], "expected either directories and references or one NAMESPACE/CLUSTER"),
-        (
-            ["nowhere"],
-            "'nowhere' is not an existing directory, not a release (expected REF:<release name>), and not the name of",
-        ),
-        ([".", "--context", "prod"], "--kubeconfig, --context and --releases require NAMESPACE/CLUSTER"),
+        (["a/b", "c/d"], "expected either directories and references or one CLUSTER"),
+        ([".", "a/b"], "expected either directories and references or one CLUSTER"),
+        (["a/b/c"], "'a/b/c' is not an existing directory, not a release (expected REF:<release name>), and not the"),
+        ([".", "--context", "prod"], "--kubeconfig, --context, --namespace and --releases require CLUSTER"),
     ],
 )
 @pytest.mark.parametrize("verb", ["check", "matrix"])
@@ -244,7 +241,7 @@ def test_mistyped_path_that_reads_like_a_cluster_is_explained(
 
     assert run(verb, "releases/x") == output.MUST_CHANGE
     said = capsys.readouterr().err
-    assert "no directory has the path releases/x, so it was read as NAMESPACE/CLUSTER; correct the path" in said
+    assert "no directory has the path releases/x, so it was read as the name of a Cluster; correct it for files" in said
 
 
 def test_directory_named_like_a_cluster_is_read_as_a_directory(

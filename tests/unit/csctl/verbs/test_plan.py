@@ -69,6 +69,35 @@ def test_text_output_lists_steps_with_commands(world: Path, capsys: pytest.Captu
     ]
 
 
+@pytest.mark.regression("U-22")
+@pytest.mark.parametrize("minor", ["1.36", "v1.36"])
+def test_u_22_a_minor_is_a_target_and_means_its_newest_known_version(
+    world: Path, minor: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(world, "--to", "v1.36.1", "-o", "json") == 0
+    expected = capsys.readouterr().out
+
+    assert run(world, "--to", minor, "-o", "json") == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.regression("U-22")
+def test_u_22_an_unknown_minor_is_answered_with_the_known_versions(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(world, "--to", "1.37") == output.MUST_CHANGE
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no known release is made for Kubernetes 1.37: the known ones have v1.35.1, v1.36.1" in said
+
+
+@pytest.mark.regression("U-22")
+def test_u_22_without_a_target_the_releases_within_reach_are_listed(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(world) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["p-s-1-36-v1", "v1.36.1", "2"]]
+
+
 def test_json_and_yaml_output_are_the_same_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "p-s-1-36-v1", "-o", "json") == 0
     first = json.loads(capsys.readouterr().out)
@@ -151,18 +180,19 @@ def test_upstream_facts_apply_if_a_release_states_nothing(world: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["plan", "--to", "v1.36.1"], "expected either NAMESPACE/CLUSTER or --from FILE"),
+        (["plan", "--to", "v1.36.1"], "expected either CLUSTER or --from FILE"),
         (
             ["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"],
-            "expected either NAMESPACE/CLUSTER or --from FILE",
+            "expected either CLUSTER or --from FILE",
         ),
-        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from requires --releases and cannot be combined"),
+        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from requires --releases, and reads no Cluster"),
         (
             ["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"],
-            "--from requires --releases and cannot be combined",
+            "--from requires --releases, and reads no Cluster",
         ),
-        (["plan", "one", "--to", "v1.36.1"], "'one' is not a Cluster (expected NAMESPACE/NAME"),
-        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not a Cluster"),
+        (["plan", "a/", "--to", "v1.36.1"], "'a/' is not the name of an object (expected NAME or NAMESPACE/NAME"),
+        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not the name of an object"),
+        (["why", "a/b", "v1.36.1", "-n", "c"], "a/b is not in namespace c"),
         (["why", "team/one", "newest"], "'newest' is not a valid target"),
         (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
     ],

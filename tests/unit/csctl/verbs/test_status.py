@@ -102,17 +102,14 @@ main.main()
     [
         (("--watch", "-o", "json"), "--watch cannot be combined with -o json"),
         (("--watch", "--context=a", "--context=b"), "--watch cannot be combined with several --context"),
-        (("team/one", "--context=a", "--context=b"), "NAMESPACE/CLUSTER cannot be combined with several --context"),
-        (("--shards", "--watch"), "--shards cannot be combined with NAMESPACE/CLUSTER, --syncs, --troubled or --watch"),
+        (("team/one", "--context=a", "--context=b"), "CLUSTER cannot be combined with several --context"),
+        (("--shards", "--watch"), "--shards cannot be combined with CLUSTER, --syncs, --troubled or --watch"),
         (("--syncs", "-l", "a=b"), "--syncs cannot be combined with --selector"),
-        (("team/one", "--syncs"), "NAMESPACE/CLUSTER cannot be combined with --namespace, --selector, --syncs"),
-        (("my-cluster",), "'my-cluster' is not a Cluster (expected NAMESPACE/NAME"),
-        (
-            ("team/one", "--troubled"),
-            "NAMESPACE/CLUSTER cannot be combined with --namespace, --selector, --syncs or --troubled",
-        ),
-        (("team/one", "-n", "team"), "NAMESPACE/CLUSTER cannot be combined with --namespace"),
-        (("team/one", "-l", "a=b"), "NAMESPACE/CLUSTER cannot be combined with --namespace"),
+        (("team/one", "--syncs"), "CLUSTER cannot be combined with --selector, --syncs or --troubled"),
+        (("team/", "--syncs"), "'team/' is not the name of an object (expected NAME or NAMESPACE/NAME"),
+        (("team/one", "--troubled"), "CLUSTER cannot be combined with --selector, --syncs or --troubled"),
+        (("team/one", "-n", "other"), "team/one is not in namespace other: remove --namespace, or correct it"),
+        (("team/one", "-l", "a=b"), "CLUSTER cannot be combined with --selector"),
     ],
 )
 def test_contradicting_arguments_are_rejected(

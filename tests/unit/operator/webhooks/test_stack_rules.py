@@ -94,13 +94,14 @@ def test_uses_of_another_class_namespace_are_ignored() -> None:
     assert not release_users("stacks", "openstack-scs-1-35-v1", uses)
 
 
+@pytest.mark.regression("U-28")
 def test_deletion_of_a_release_in_use_names_the_clusters_of_its_namespace() -> None:
     uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey("stacks", name)) for name in "edcba"]
 
     found = release_users("stacks", "openstack-scs-1-35-v1", uses)
     assert deletion("ClusterStackRelease stacks/openstack-scs-1-35-v1", "stacks", found).refusal == (
-        "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Cluster stacks/a, stacks/b, stacks/c and 2 more "
-        "(release openstack-scs-1-35-v1): move these Clusters to another class, or delete them, first\n"
+        "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Clusters stacks/a, stacks/b, stacks/c and 2 "
+        "more (release openstack-scs-1-35-v1): first change the class of these Clusters, or delete them\n"
         "The releases that Cluster stacks/a could use:\n"
         "  csctl compat matrix stacks/a"
     )

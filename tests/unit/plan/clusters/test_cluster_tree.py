@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clusterstacks.plan.clusters.cluster_summary import summarize
 from clusterstacks.plan.clusters.cluster_tree import NodeState, Snapshot, ViewNode, cluster_status, overview, picture
 
@@ -188,7 +190,7 @@ def test_status_of_an_upgrading_cluster_shows_versions_stage_wait_and_hold() -> 
 
     shown = described(unready, stages=stages, upgradeHold=hold)
 
-    versions = "class local-demo-1-36-v2, addons 1.35-v1 → 1.36-v2, Kubernetes v1.35.4 → v1.36.1"
+    versions = "class local-demo-1-36-v2, release 1.35-v1 → 1.36-v2, Kubernetes v1.35.4 → v1.36.1"
     assert shown["Cluster default/one"] == ("working", f"{versions}, stage 2 of 2, UpgradeHeld, since {SINCE}")
     assert shown["rollout"] == ("working", "stage 2 of 2, apply dns: waitingForHealth")
     assert shown["waits for"] == ("working", f"UpgradeHeld: Deployment dns is not ready, since {SINCE}")
@@ -207,9 +209,43 @@ def test_status_shows_health_drift_ranges_and_the_last_change() -> None:
     assert shown["health"] == ("failed", f"a Pod fails, since {SINCE}")
     assert shown["drift"] == ("done", "no object differs from what was delivered")
     assert shown["ranges"] == ("working", f"RangesUnknown, since {SINCE}")
-    assert shown["last change"] == ("done", f"Healthy became False, since {SINCE}")
+    assert shown["last change"] == ("failed", f"Healthy became False, since {SINCE}")
     assert shown["Cluster default/one"][0] == "failed"
     assert "waits for" not in shown
+
+
+@pytest.mark.regression("U-16")
+@pytest.mark.regression("U-21")
+@pytest.mark.parametrize(
+    ("wanted", "reported", "state"),
+    [("v1.36.1", [], "working"), ("v1.36.1", ["v1.35.4"], "working"), ("v1.36.1", ["v1.36.1"], "failed")],
+)
+def test_u_16_a_control_plane_that_starts_or_is_replaced_has_not_failed(
+    wanted: str, reported: list[str], state: str
+) -> None:
+    cluster = {
+        **UPGRADED,
+        "spec": {"topology": {"classRef": {"name": "local-demo-1-36-v2"}, "version": wanted}},
+        "status": {"controlPlane": {"versions": [{"version": version} for version in reported]}},
+    }
+    unready = condition("Ready", "False", "ControlPlaneNotReady", "it does not respond", "Warning")
+
+    assert overview(summarize(cluster, addon_of_one(unready))).state.value == state
+
+
+@pytest.mark.regression("U-20")
+@pytest.mark.regression("U-50")
+def test_u_20_the_tree_has_version_objects_and_release_of_each_addon() -> None:
+    addons = [
+        {"name": "dns", "version": "1.11.1", "objects": 1, "release": "local-demo-1-36-v1"},
+        {"name": "cni", "objects": 2, "release": "local-demo-1-35-v1"},
+    ]
+
+    shown = described(condition("Ready", "True"), condition("Healthy", "True"), addons=addons)
+
+    assert shown["dns"][1] == "1.11.1, 1 object of local-demo-1-36-v1"
+    assert shown["cni"][1] == "2 objects of local-demo-1-35-v1"
+    assert described(condition("Healthy", "True"), addons=addons[:1])["health"][1] == "the object is healthy"
 
 
 def test_status_of_a_cluster_without_addons_says_what_it_waits_for() -> None:

@@ -157,7 +157,7 @@ async def test_paused_cluster_or_addon_is_reported() -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (None, "does not exist: 'kubectl get clusters -n team' lists the Clusters"),
+        (None, "does not exist: 'csctl status -n team' lists the Clusters"),
         ({"spec": {}}, "has no spec.topology"),
         (
             {"spec": {"topology": {"classRef": {"name": "quick-start"}}}},

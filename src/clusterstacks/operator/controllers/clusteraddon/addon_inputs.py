@@ -217,6 +217,11 @@ class AddonReleases:
         """Return the release that an addon comes from."""
         return self.releases.get(addon, self.class_release)
 
+    def addons(self) -> list[str]:
+        """Return the addons that are delivered, in their order; without those that stages only delete."""
+        staged = self.config.addons() if self.config is not None else self.class_release.addons()
+        return [addon for addon in staged if addon in self.release_of(addon).addons()]
+
 
 def combine_releases(
     class_release: Release, other_releases: Mapping[ReleaseName, Release], requested: RequestedReleases
@@ -266,12 +271,16 @@ class AddonInputs:
 
     async def values(self, chart: AddonChart) -> str:
         """Render the values of an addon, with the Cluster's own values on top; a SpecError if either is not valid."""
-        label = self.label(chart.name)
         own = cluster_values(chart.name, self.snapshot.cluster.raw)
-        values = await addon_values(
-            self.renderer, chart.values_template, template_data(self.snapshot.data), label=label, file=chart.values_name
-        )
-        return values if own is None else await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
+        values = await self.release_values(chart)
+        if own is None:
+            return values
+        return await self.renderer.overlay(values, own, label=f"{self.label(chart.name)}: {VARIABLE}")
+
+    async def release_values(self, chart: AddonChart) -> str:
+        """Render the values of an addon from the template of its release; a SpecError if it is not valid."""
+        label, data = self.label(chart.name), template_data(self.snapshot.data)
+        return await addon_values(self.renderer, chart.values_template, data, label=label, file=chart.values_name)
 
     def digest(self, chart: AddonChart, values: str) -> str:
         """Return the digest of all inputs of the addon's manifests."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from clusterstacks.model.documents import counted
 from clusterstacks.model.names import InvalidName, ReleaseName, parse_class, release_named
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def decide_retention(
     for what, used in uses:
         for name, clusters in used.items():
             if name in own or name in granted:
-                reasons.setdefault(name, []).append(f"{what} by {_counted(clusters)}")
+                reasons.setdefault(name, []).append(f"{what} by {counted(clusters, 'cluster')}")
     # Without a listing any release may be the latest, so existing releases are kept.
     spare = (UNKNOWN_SOURCE,) if following and listed is None else ()
     decisions = [_decision(name, own.get(name), reasons.get(name, []), spare) for name in sorted({*own, *reasons})]
@@ -214,10 +215,6 @@ def _reasons(
     for version in dict.fromkeys(subscription.versions):
         reasons.setdefault(subscription.release(version), []).append(WANTED)
     return reasons
-
-
-def _counted(clusters: int) -> str:
-    return f"{clusters} cluster{'s' if clusters > 1 else ''}"
 
 
 def _addon_uses(subscription: Subscription, releases: Iterable[str]) -> Counter[ReleaseName]:

@@ -146,8 +146,7 @@ def _forbidden_upgrades(
 
 def _forbidden_upgrade(new: Component, old: Component) -> str:
     if new.version < old.version:
-        moved = f"{new.name} may not be downgraded from {old.text} to {new.text}"
-        return f"{moved}: upgrade.downgrade of {new.text} is not true"
+        return f"{new.name} {new.text} does not support a downgrade from {old.text} (upgrade.downgrade)"
     steps = new.upgrade.max_minor_step
     return (
         f"{new.name} may not be upgraded from {old.text} to {new.text} at once: "
