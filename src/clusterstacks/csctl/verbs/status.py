@@ -113,8 +113,8 @@ def status(  # noqa: PLR0913 - the options of the verb
     RELEASE and KUBERNETES show 'v1 → v2' while an upgrade is not complete. NEWER names the newest ready release of the
     same Kubernetes minor and that of the next one: 'csctl why' says whether a Cluster may move there, 'csctl plan' how.
     REASON is the first thing to look at, also if the Cluster is ready; Clusters with one come first. The last lines
-    count the Clusters of each release, and those of each Kubernetes minor that left support or leaves it within 60 days. Without the right to list
-    the Clusters of all namespaces, those of the namespace of the context are listed.
+    count the Clusters of each release, and those of each Kubernetes minor that left support or leaves it within 60
+    days. Without the right to list the Clusters of all namespaces, those of the namespace of the context are listed.
 
     With NAMESPACE/CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
     for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
