@@ -41,7 +41,7 @@ def test_u_30_the_page_and_csctl_status_have_one_judgement_about_ready(
     snapshot = Snapshot(clusters=[cluster], addons=[addon])
 
     (listed,) = list_clusters([[cluster], [addon], [], []])
-    (row,) = fleet_document(snapshot, {}, TODAY)["clusters"]
+    (row,) = fleet_document({"here": snapshot}, {}, TODAY)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert page is not None
@@ -68,7 +68,7 @@ def test_page_of_a_cluster_without_a_stack_shows_its_syncs() -> None:
     ]
     snapshot = Snapshot(clusters=[cluster], bindings=bindings)
 
-    (row,) = fleet_document(snapshot, {}, TODAY)["clusters"]
+    (row,) = fleet_document({"here": snapshot}, {}, TODAY)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert (row["state"], row["ready"], row["message"]) == ("failed", True, "sync operator: Secret x does not exist")
