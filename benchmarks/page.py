@@ -17,7 +17,7 @@ RUNS = 5
 
 
 async def measure() -> list[Figure]:
-    """Return the time from the request of the page until it shows all Clusters (as rows and pages), and that of a change."""
+    """Return the time from the request of the page to its first rows with the number of all, and that of a change."""
     fleet = Fleet(management_cluster())
     await fleet.releases()
     for number in range(CLUSTERS):

@@ -290,13 +290,10 @@ async def test_delivered_objects_are_shown_by_addon_with_health_and_differences(
     operator = (
         "✗ Deployment.apps kube-system/cilium-operator 1 of 2 replicas are available (LessAvailable), was changed"
     )
+    field = '.spec.replicas (set by "kubectl-edit")'
     assert [(is_open, " ".join(text.split())) for is_open, text in owners] == [
         (False, "✓ ccm 1 object, none troubled"),
-        (
-            True,
-            f'✗ cni 2 objects, 1 troubled {operator} .spec.replicas (set by "kubectl-edit") '
-            "✓ DaemonSet.apps kube-system/cilium healthy",
-        ),
+        (True, f"✗ cni 2 objects, 1 troubled {operator} {field} ✓ DaemonSet.apps kube-system/cilium healthy"),
     ]
     assert "csctl drift team-b/drifted" in await page.text(".command")
 
