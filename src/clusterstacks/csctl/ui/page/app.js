@@ -2,7 +2,7 @@
 
 import * as address from "./address.js";
 import { clusterView } from "./cluster.js";
-import { html, render, stateWord } from "./elements.js";
+import { html, place, render, stateWord } from "./elements.js";
 import { fleetView } from "./fleet.js";
 import { frame, messageView } from "./frame.js";
 
@@ -80,8 +80,8 @@ function readEvents() {
 // Tells screen readers which Clusters changed their state; not the whole page.
 function announce(found) {
   const clusters = found.clusters ?? [found];
-  const place = (one) => (found.about.length > 1 ? `${one.context} ` : "");
-  const next = new Map(clusters.map((one) => [`${place(one)}${one.namespace}/${one.name}`, `${stateWord(one)} ${one.reason}`.trim()]));
+  const several = found.about.length > 1;
+  const next = new Map(clusters.map((one) => [place(`${one.namespace}/${one.name}`, one, several), `${stateWord(one)} ${one.reason}`.trim()]));
   const news = [...next].filter(([key, now]) => states.has(key) && states.get(key) !== now);
   states = next;
   if (news.length) {

@@ -39,8 +39,13 @@ export function since(time) {
   return time ? html`<span class="since"> since ${age(time)}</span>` : "";
 }
 
+// A name, after its context if the page has several.
+export function place(name, { context }, several) {
+  return several ? `${context}: ${name}` : name;
+}
+
 export function clusterLink(one, several) {
-  return html`<a href=${ofCluster(one, several)}>${one.namespace}/${one.name}</a>`;
+  return html`<a href=${ofCluster(one, several)}>${place(`${one.namespace}/${one.name}`, one, several)}</a>`;
 }
 
 // A source is a link only if it is a web address: releases of others must not bring other kinds of links.

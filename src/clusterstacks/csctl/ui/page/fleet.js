@@ -1,13 +1,19 @@
-// The view of the fleet: which Clusters the reader chose, in which order, and their tables.
+// The view of the fleet: which Clusters the reader chose, in which order, and the tables.
 
 import { ofFleet } from "./address.js";
-import { clusterLink, html, sign, since, stateWord, table, words } from "./elements.js";
+import { clusterLink, html, place, sign, since, stateWord, table, words } from "./elements.js";
 
 const PAGE = 50; // Clusters on a page
 
 const RANKS = ["failed", "working", "done"]; // what needs a person comes first
 
-// What a Cluster can be filtered and grouped by, besides its labels.
+const name = (one) => `${one.namespace}/${one.name}`;
+
+const rank = (one) => RANKS.indexOf(one.state);
+
+const troubled = (clusters) => clusters.filter((one) => one.state !== "done");
+
+// What Clusters are filtered and grouped by, besides their labels.
 const FIELDS = {
   context: (one) => one.context,
   namespace: (one) => one.namespace,
@@ -15,18 +21,15 @@ const FIELDS = {
   release: (one) => one.group,
 };
 
-const name = (one) => `${one.namespace}/${one.name}`;
-
-// Columns of the Clusters: the value by which they are sorted, and the cell.
+// Columns of the Clusters: the cell, and the value by which they are sorted.
 const COLUMNS = [
   { title: "Cluster", key: "name", value: name, cell: clusterLink },
-  { title: "State", key: "state", value: (one) => RANKS.indexOf(one.state), cell: (one) => html`${sign(one.state, stateWord(one))} ${stateWord(one)}` },
-  { title: "Context", key: "context", value: FIELDS.context, cell: FIELDS.context },
+  { title: "State", key: "state", value: rank, cell: (one) => html`${sign(one.state, stateWord(one))} ${stateWord(one)}` },
   { title: "Release", key: "release", value: FIELDS.release, cell: (one) => one.release },
   { title: "Kubernetes", key: "kubernetes", value: (one) => one.kubernetes, cell: (one) => one.kubernetes },
   { title: "Stage", key: "stage", value: (one) => one.stage.number, cell: stageCell },
   { title: "Reason", key: "reason", value: (one) => one.reason, cell: (one) => html`${one.reason}${since(one.since)}` },
-  { title: "Message", cell: (one) => one.message },
+  { title: "Message", key: "message", value: (one) => one.message, cell: (one) => one.message },
 ];
 
 function stageCell({ stage: { number, total, current } }) {
@@ -38,146 +41,145 @@ function field(one, key) {
   return Object.hasOwn(one.labels, key) ? one.labels[key] : "";
 }
 
-// Returns the Clusters that have every word of the filter: "namespace=team-a" and "stage=prod" name a field or a label,
-// other words are part of what the table shows.
-function matching(clusters, { q = "", troubled }) {
-  const terms = q.split(/\s+/).filter(Boolean);
-  const has = (one) => {
-    const text = [name(one), one.group, one.class.wanted, one.kubernetes, one.reason, one.message].join(" ").toLowerCase();
-    return (term) => {
-      const [key, ...value] = term.split("=");
-      return value.length ? field(one, key) === value.join("=") : text.includes(term.toLowerCase());
-    };
+// Returns the Clusters that have every word of the filter: "namespace=team-a" is a field, "stage=prod" a label, and other
+// words are part of what the table shows.
+function matching(clusters, chosen) {
+  const terms = (chosen.q ?? "").split(/\s+/).filter(Boolean);
+  const has = (one) => (term) => {
+    const [key, ...value] = term.split("=");
+    if (value.length) return field(one, key) === value.join("=");
+    const texts = [name(one), one.group, one.class.wanted, one.kubernetes, one.reason, one.message];
+    return texts.join(" ").toLowerCase().includes(term.toLowerCase());
   };
-  return clusters.filter((one) => (!troubled || one.state !== "done") && terms.every(has(one)));
-}
-
-// Returns the Clusters by a column, in reverse with "-KEY"; equal ones, and all without a column, are by state and name.
-function sorted(clusters, key = "state") {
-  const direction = key.startsWith("-") ? -1 : 1;
-  const byName = (one, other) => compare(name(one), name(other));
-  const byState = (one, other) => RANKS.indexOf(one.state) - RANKS.indexOf(other.state);
-  const { value } = COLUMNS.find((column) => column.key === key.replace("-", "")) ?? COLUMNS[1];
-  return [...clusters].sort((one, other) => direction * compare(value(one), value(other)) || byState(one, other) || byName(one, other));
+  return (chosen.troubled ? troubled(clusters) : clusters).filter((one) => terms.every(has(one)));
 }
 
 function compare(one, other) {
-  if (typeof one === "number") return one - other;
-  return one.localeCompare(other, "en", { numeric: true });
+  return typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true });
 }
 
-function groups(clusters, by) {
-  const found = new Map();
-  for (const one of clusters) {
-    const value = field(one, by);
-    found.set(value, [...(found.get(value) ?? []), one]);
-  }
-  const troubled = (members) => members.filter((one) => one.state !== "done").length;
-  return [...found]
-    .map(([value, members]) => ({ value, members, troubled: troubled(members), ready: members.filter((one) => one.ready).length }))
-    .sort((one, other) => other.troubled - one.troubled || compare(one.value, other.value));
+// Returns the Clusters by the column of a key, in reverse with "-KEY"; equal ones are by state and name.
+function sorted(clusters, key = "state") {
+  const { value } = COLUMNS.find((column) => column.key === key.replace("-", "")) ?? { value: rank };
+  const direction = key.startsWith("-") ? -1 : 1;
+  const order = (one, other) =>
+    direction * compare(value(one), value(other)) || rank(one) - rank(other) || compare(name(one), name(other));
+  return [...clusters].sort(order);
 }
 
-export function fleetView({ document, route }, { choose }) {
-  const { chosen } = route;
-  const { clusters } = document;
-  const several = document.about.length > 1;
+export function fleetView({ document: { about, clusters, releases, stacks, support }, route: { chosen } }, { choose }) {
+  const several = about.length > 1;
   const found = sorted(matching(clusters, chosen), chosen.sort);
-  const page = Math.min(Math.max(1, Number(chosen.page) || 1), Math.max(1, Math.ceil(found.length / PAGE)));
-  const shown = found.slice((page - 1) * PAGE, page * PAGE);
-  const columns = COLUMNS.filter((one) => several || one.key !== "context");
-  const row = (one) => ({ key: `${one.context} ${name(one)}`, kind: one.state, cells: columns.map(({ cell }) => cell(one, several)) });
+  const pages = Math.max(1, Math.ceil(found.length / PAGE));
+  const page = Math.min(Math.max(1, Number(chosen.page) || 1), pages);
+  const row = (one) => ({
+    key: place(name(one), one, true),
+    kind: one.state,
+    cells: COLUMNS.map(({ cell }) => cell(one, several)),
+  });
   return html`
     <h1 tabindex="-1">Fleet</h1>
     ${countsView(clusters)}
-    ${document.support.map((line) => html`<p class="notice support">${line}: <code>csctl compat calendar</code></p>`)}
+    ${support.map((line) => html`<p class="notice support">${line}: <code>csctl compat calendar</code></p>`)}
     ${filterView(clusters, chosen, found.length, several, choose)}
     ${chosen.by ? groupsTable(found, chosen) : ""}
-    ${table("clusters", "Clusters", columns.map((one) => header(one, chosen)), shown.map(row))}
-    ${pagesView(found.length, page, chosen)}
-    ${releasesTable(document, chosen, several)} ${stacksTable(document, several)}
+    ${table("clusters", "Clusters", headers(chosen), found.slice((page - 1) * PAGE, page * PAGE).map(row))}
+    ${pages > 1 ? pagesView(found.length, page, pages, chosen) : ""}
+    ${releasesTable(releases, stacks, several)} ${stacksTable(stacks, several)}
   `;
 }
 
 function countsView(clusters) {
   const count = (state) => clusters.filter((one) => (one.ready ? "done" : one.state) === state).length;
-  const troubled = clusters.filter((one) => one.state !== "done").length;
+  const ill = troubled(clusters).length;
   return html`<p class="counts">
     <span>${clusters.length} Clusters</span>
-    ${["done", "working", "failed"].map((one) => html`<span>${sign(one)} ${count(one)} ${words[one]} </span>`)}
-    <span>${troubled ? html`<a href=${ofFleet({ troubled: 1 })}>${troubled} troubled</a>` : "none troubled"}</span>
+    ${["done", "working", "failed"].map((one) => html`<span>${sign(one)} ${count(one)} ${words[one]}</span>`)}
+    <span>${ill ? html`<a href=${ofFleet({ troubled: 1 })}>${ill} troubled</a>` : "none troubled"}</span>
   </p>`;
 }
 
-function filterView(clusters, chosen, found, several, choose) {
+function filterView(clusters, { q = "", by = "", troubled: only }, found, several, choose) {
   const labels = [...new Set(clusters.flatMap((one) => Object.keys(one.labels)))].sort();
   const keys = [...Object.keys(FIELDS).filter((one) => several || one !== "context"), ...labels];
   return html`<form class="filter" role="search" onSubmit=${(event) => event.preventDefault()}>
-    <label>Filter <input type="search" id="filter" placeholder="text or label=value" value=${chosen.q ?? ""} onInput=${(event) => choose({ q: event.target.value })} /></label>
-    <label>Group by <select id="group" value=${chosen.by ?? ""} onChange=${(event) => choose({ by: event.target.value })}>
-      <option value="">nothing</option>
-      ${keys.map((one) => html`<option value=${one} selected=${one === chosen.by}>${one}</option>`)}
-    </select></label>
-    <label><input type="checkbox" id="troubled" checked=${Boolean(chosen.troubled)} onChange=${(event) => choose({ troubled: event.target.checked ? "1" : "" })} /> only troubled Clusters</label>
+    <label>
+      Filter
+      <input type="search" id="filter" placeholder="text or label=value" value=${q} onInput=${(event) => choose({ q: event.target.value })} />
+    </label>
+    <label>
+      Group by
+      <select id="group" onChange=${(event) => choose({ by: event.target.value })}>
+        <option value="">nothing</option>
+        ${keys.map((one) => html`<option value=${one} selected=${one === by}>${one}</option>`)}
+      </select>
+    </label>
+    <label>
+      <input type="checkbox" id="troubled" checked=${Boolean(only)} onChange=${(event) => choose({ troubled: event.target.checked && 1 })} />
+      only troubled Clusters
+    </label>
     <span role="status">${found} of ${clusters.length} Clusters</span>
   </form>`;
 }
 
-// A column's link sorts by it; a second click sorts in reverse.
-function header({ title, key }, chosen) {
-  if (!key) return title;
+// The title of a column sorts by it, and then in reverse.
+function headers(chosen) {
   const { sort = "state" } = chosen;
-  const order = { [key]: "ascending", [`-${key}`]: "descending" }[sort];
-  return { title, sorted: order, address: ofFleet(chosen, { sort: sort === key ? `-${key}` : key }) };
+  return COLUMNS.map(({ title, key }) => ({
+    title,
+    sorted: sort === key ? "ascending" : sort === `-${key}` ? "descending" : null,
+    address: ofFleet(chosen, { sort: sort === key ? `-${key}` : key }),
+  }));
 }
 
+// Counts the Clusters of each group, those with the most troubled ones first. A group leads to its Clusters.
 function groupsTable(clusters, chosen) {
-  const rows = groups(clusters, chosen.by).map(({ value, members, troubled, ready }) => {
-    const q = [chosen.q, `${chosen.by}=${value}`].filter(Boolean).join(" ");
+  const groups = new Map(clusters.map((one) => [field(one, chosen.by), []]));
+  for (const one of clusters) groups.get(field(one, chosen.by)).push(one);
+  const row = ([value, members]) => {
+    const q = `${chosen.q ?? ""} ${chosen.by}=${value}`.trim();
     const link = html`<a href=${ofFleet(chosen, { q, by: "" })}>${value || "(none)"}</a>`;
-    return { key: value, cells: [html`${sign(sorted(members)[0].state)} ${link}`, members.length, ready, troubled] };
-  });
-  return table("groups", `Clusters by ${chosen.by}`, [chosen.by, "Clusters", "Ready", "Troubled"], rows);
+    const ready = members.filter((one) => one.ready).length;
+    return { key: value, cells: [html`${sign(sorted(members)[0].state)} ${link}`, members.length, ready, troubled(members).length] };
+  };
+  const order = ([value, members], [other, others]) => troubled(others).length - troubled(members).length || compare(value, other);
+  return table("groups", `Clusters by ${chosen.by}`, [chosen.by, "Clusters", "Ready", "Troubled"], [...groups].sort(order).map(row));
 }
 
-function pagesView(total, page, chosen) {
-  if (total <= PAGE) return "";
-  const link = (number, text) => (number < 1 || number > Math.ceil(total / PAGE) ? "" : html`<a href=${ofFleet(chosen, { page: number })}>${text}</a>`);
+function pagesView(total, page, pages, chosen) {
+  const link = (number, text) => html`<a href=${ofFleet(chosen, { page: number })}>${text}</a>`;
   return html`<nav class="pages" aria-label="Pages of Clusters">
-    ${link(page - 1, "← Previous")}
+    ${page > 1 ? link(page - 1, "← Previous") : ""}
     <span>${(page - 1) * PAGE + 1} to ${Math.min(page * PAGE, total)} of ${total}</span>
-    ${link(page + 1, "Next →")}
+    ${page < pages ? link(page + 1, "Next →") : ""}
   </nav>`;
 }
 
-function releasesTable({ releases, stacks }, chosen, several) {
-  // In a namespace without any of them, a release may also be one that the reader may not see.
-  const visible = new Set([...stacks, ...releases.filter((one) => one.exists)].map((one) => `${one.context} ${one.namespace}`));
-  const rows = releases.map((one) => {
-    const hidden = !one.exists && !visible.has(`${one.context} ${one.namespace}`);
-    const state = one.ready ? "done" : one.exists || hidden ? "working" : "failed";
-    const word = one.ready ? "ready" : one.exists ? "not ready" : hidden ? "not visible" : "missing";
-    const users = one.clusters ? html`<a href=${ofFleet(chosen, { q: `release=${one.release}`, by: "" })}>${one.clusters}</a>` : 0;
-    const place = several ? [one.context] : [];
-    return {
-      key: `${one.context} ${one.namespace}/${one.release}`,
-      cells: [one.release, ...place, one.namespace, html`${sign(state, word)} ${word}`, one.kubernetes, one.newer.join(", "), users],
-    };
-  });
-  const columns = ["Release", ...(several ? ["Context"] : []), "Namespace", "Ready", "Kubernetes", "Newer", "Clusters"];
-  return table("releases", "Releases", columns, rows);
+function releasesTable(releases, stacks, several) {
+  // Where nothing else is visible, a release may be one that the reader may not see.
+  const visible = new Set([...stacks, ...releases.filter((one) => one.exists)].map((one) => place(one.namespace, one, true)));
+  const state = (one) => {
+    if (one.exists) return one.ready ? ["done", "ready"] : ["working", "not ready"];
+    return visible.has(place(one.namespace, one, true)) ? ["failed", "missing"] : ["working", "not visible"];
+  };
+  const row = (one) => {
+    const [how, word] = state(one);
+    const users = one.clusters ? html`<a href=${ofFleet({ q: `release=${one.release}` })}>${one.clusters}</a>` : 0;
+    const cells = [one.release, place(one.namespace, one, several), html`${sign(how, word)} ${word}`, one.kubernetes, one.newer.join(", "), users];
+    return { key: place(`${one.namespace}/${one.release}`, one, true), cells };
+  };
+  return table("releases", "Releases", ["Release", "Namespace", "Ready", "Kubernetes", "Newer", "Clusters"], releases.map(row));
 }
 
-function stacksTable({ stacks }, several) {
-  const rows = stacks.map((one) => ({
-    key: `${one.context} ${one.namespace}/${one.title}`,
+function stacksTable(stacks, several) {
+  const row = (one) => ({
+    key: place(`${one.namespace}/${one.title}`, one, true),
     cells: [
       one.title.replace("ClusterStack ", ""),
-      ...(several ? [one.context] : []),
-      one.namespace,
+      place(one.namespace, one, several),
       html`${sign(one.state)} ${words[one.state]}`,
       one.detail,
     ],
-  }));
-  return table("stacks", "ClusterStacks", ["ClusterStack", ...(several ? ["Context"] : []), "Namespace", "State", "Detail"], rows);
+  });
+  return table("stacks", "ClusterStacks", ["ClusterStack", "Namespace", "State", "Detail"], stacks.map(row));
 }

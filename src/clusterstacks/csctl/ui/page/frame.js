@@ -1,6 +1,6 @@
 // What surrounds each view: the contexts, whether the page is current, and what is missing.
 
-import { html, mark, sign } from "./elements.js";
+import { html, mark, place, sign } from "./elements.js";
 
 const connection = {
   live: ["done", "live"],
@@ -15,24 +15,23 @@ export function frame(state, content) {
   const outage = ["failed", partly ? `${out.length} of ${about.length} cannot be read` : "last known state"];
   const [how, text] = out.length && state.live === "live" ? outage : connection[state.live];
   const old = state.live !== "live" || (out.length > 0 && !partly);
-  const place = ({ context, namespace }) => context + (namespace ? `, namespace ${namespace}` : "");
-  const prefix = ({ context }) => (about.length > 1 ? `${context}: ` : "");
+  const scope = ({ context, namespace }) => context + (namespace ? `, namespace ${namespace}` : "");
   return html`
     <header>
       <nav aria-label="Page"><a href="#/" aria-current=${state.route.view === "fleet" ? "page" : null}>Fleet</a></nav>
-      <span class="context">${about.map(place).join("; ")}</span>
+      <span class="context">${about.map(scope).join("; ")}</span>
       <span class="live">${sign(how)} ${text}</span>
     </header>
-    ${out.map((one) => outageView(prefix(one), one.outage))}
-    ${about.map((one) => one.notices.map((notice) => html`<p class="notice">${prefix(one)}${notice}</p>`))}
+    ${out.map((one) => outageView(place(one.outage.what, one, about.length > 1), one.outage))}
+    ${about.map((one) => one.notices.map((notice) => html`<p class="notice">${place(notice, one, about.length > 1)}</p>`))}
     <main id="main" class=${old ? "old" : ""}>${content}</main>
   `;
 }
 
-function outageView(prefix, { what, why, since }) {
+function outageView(what, { why, since }) {
   const began = html`<time datetime=${since}>${new Date(since).toLocaleString()}</time>`;
   return html`<p class="notice failed outage" role="alert">
-    ${mark.failed} ${prefix}${what} cannot be read since ${began}: ${why}. This is the last known state; the page continues by itself.
+    ${mark.failed} ${what} cannot be read since ${began}: ${why}. This is the last known state; the page continues by itself.
   </p>`;
 }
 
