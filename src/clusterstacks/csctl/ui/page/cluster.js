@@ -29,15 +29,18 @@ export function clusterView(state, actions) {
       ${graphView(one.graph)}
       <details><summary>Objects as a list</summary>${objectList(one.graph)}</details>
     </section>
-    ${deliveredSection(state, actions)} ${upgradeSection(state, actions)} ${matrixSection(state, actions)} ${deliveriesSection(one.deliveries)} ${eventsSection(state)}
+    ${deliveredSection(state, actions)} ${upgradeSection(state, actions)} ${matrixSection(state, actions)}
+    ${deliveriesSection(one.deliveries)} ${eventsSection(state)} ${changesSection(one.changes)}
+  `;
+}
+
+function changesSection(changes) {
+  const row = (one) => ({ key: one.type, cells: [one.type, one.status, one.reason, one.message, age(one.lastTransitionTime)] });
+  const columns = ["Condition", "Status", "Reason", "Message", "Age"];
+  return html`
     <section aria-labelledby="changes">
       <h2 id="changes">Last changes</h2>
-      ${table(
-        "conditions",
-        "Conditions of the addons, the last change first",
-        ["Condition", "Status", "Reason", "Message", "Age"],
-        one.changes.map(({ type, status, reason, message, lastTransitionTime }) => ({ key: type, cells: [type, status, reason, message, age(lastTransitionTime)] })),
-      )}
+      ${table("conditions", "Conditions of the addons, the last change first", columns, changes.map(row))}
     </section>
   `;
 }
@@ -50,35 +53,39 @@ function deliveredSection({ document, route, objects }, { ask }) {
       <h2 id="delivered">Delivered objects</h2>
       <button id="compare" disabled=${busy} onClick=${() => ask("objects", "objects")}>Compare with the workload cluster</button>
       <span class="since"> Nothing is changed. Fields that differ are named with who set them, without their values.</span>
-      ${problemView(objects)}
-      ${found ? html`${found.warnings.map((one) => html`<p class="notice">${one}</p>`)} ${found.owners.map(ownerView)} ${html`<${Command} text=${drift} />`}` : ""}
+      ${problemView(objects)} ${(found?.warnings ?? []).map((one) => html`<p class="notice">${one}</p>`)}
+      ${(found?.owners ?? []).map(ownerView)} ${found ? html`<${Command} text=${drift} />` : ""}
     </section>
   `;
 }
 
 // The objects of an addon or sync, open if one of them is not well.
 function ownerView({ name, objects }) {
-  const troubled = objects.filter((one) => one.state !== "done");
-  const count = `${objects.length} ${objects.length === 1 ? "object" : "objects"}, ${troubled.length || "none"} troubled`;
-  const well = objects.filter((one) => one.state === "done");
-  return html`<details key=${name} class="owner" open=${troubled.length > 0}>
-    <summary>${sign(troubled.length ? troubled.find((one) => one.state === "failed")?.state ?? "working" : "done")} <b>${name}</b> <span class="since">${count}</span></summary>
-    <ul class="findings">${[...troubled, ...well].map(deliveredObject)}</ul>
+  const [failed, working, done] = ["failed", "working", "done"].map((state) => objects.filter((one) => one.state === state));
+  const troubled = failed.length + working.length;
+  const worst = failed.length ? "failed" : working.length ? "working" : "done";
+  const count = `${objects.length} ${objects.length === 1 ? "object" : "objects"}, ${troubled || "none"} troubled`;
+  return html`<details key=${name} class="owner" open=${troubled > 0}>
+    <summary>${sign(worst)} <b>${name}</b> <span class="since">${count}</span></summary>
+    <ul class="findings">${[...failed, ...working, ...done].map(deliveredObject)}</ul>
   </details>`;
 }
 
 function deliveredObject({ title, state, health, change, fields, error }) {
-  return html`<li class=${state}>${sign(state)} ${title} <span class="since">${health || "healthy"}${change ? `, ${change}` : ""}</span>
+  const said = [health, change].filter(Boolean).join(", ") || "healthy";
+  return html`<li class=${state}>
+    ${sign(state)} ${title} <span class="since">${said}</span>
     ${fields.length ? html`<ul>${fields.map((one) => html`<li><code>${one}</code></li>`)}</ul>` : ""} ${error}
   </li>`;
 }
 
 function deliveriesSection(deliveries) {
+  const columns = ["Began", "Delivery", "Result", "Objects"];
   return html`
     <section aria-labelledby="deliveries">
       <h2 id="deliveries">Deliveries</h2>
       ${deliveries.length
-        ? table("deliveries-list", "Last deliveries of the addons, the newest first", ["Began", "Delivery", "Result", "Objects"], deliveries.map(deliveryRow))
+        ? table("deliveries-list", "Last deliveries of the addons, the newest first", columns, deliveries.map(deliveryRow))
         : html`<p class="hint">There is no delivery to this Cluster yet.</p>`}
     </section>
   `;
@@ -94,13 +101,14 @@ function deliveryRow({ began, title, state, outcome, failure, numbers, changes }
 function eventsSection({ document, events }) {
   const { document: found, problem } = events;
   const rows = found?.events.map(eventRow) ?? [];
+  const columns = ["Last seen", "Type", "Reason", "Object", "Message"];
   return html`
     <section aria-labelledby="events">
       <h2 id="events">Events</h2>
       ${problem ? html`<p class="notice failed" role="status">${mark.failed} The events cannot be read: ${problem}</p>` : ""}
       ${found || problem ? "" : html`<p aria-busy="true">Loading …</p>`}
       ${(found?.notices ?? []).map((one) => html`<p class="notice">${one}</p>`)}
-      ${rows.length ? table("events-list", "Events of the Cluster, its addons and its release, the newest first", ["Last seen", "Type", "Reason", "Object", "Message"], rows) : ""}
+      ${rows.length ? table("events-list", "Events of the Cluster, its addons and its release, the newest first", columns, rows) : ""}
       ${found && !rows.length ? html`<p class="hint">The API server has no events of this Cluster; it keeps them for an hour by default.</p>` : ""}
       ${found?.more ? html`<p class="hint">${found.more} older events: <code>kubectl events --namespace ${document.namespace}</code></p>` : ""}
     </section>
