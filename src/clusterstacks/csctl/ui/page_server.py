@@ -34,6 +34,7 @@ FILES: Final = {
     "cluster.js": "text/javascript",
     "elements.js": "text/javascript",
     "fleet.js": "text/javascript",
+    "frame.js": "text/javascript",
     "graph.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "style.css": "text/css",
@@ -129,7 +130,8 @@ class PageState:
         return {**(self._kept[None] or {}), "about": [context.document() for context in self._contexts.values()]}
 
     def cluster(self, context: str, key: ObjectKey) -> Manifest | None:
-        """Return the document of a Cluster; None if the context has none with this name."""
+        """Return the document of a Cluster; None if the context (the first one if empty) has none with this name."""
+        context = context or next(iter(self._contexts), "")
         if context not in self._contexts:
             return None
         if (context, key) not in self._kept:
