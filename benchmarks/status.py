@@ -22,12 +22,14 @@ from tests.support.running.world import cluster_manifest, finished_status, forei
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from clusterstacks.model.objects import Manifest
+
 CLUSTERS = 300
 RUNS = 7
 KUBECTL = "kubectl get clusters"
 
 
-async def fill(kubeconfig: str) -> None:
+async def fill(kubeconfig: Manifest) -> None:
     """Create Clusters and ClusterAddons with the status of complete ones."""
     async with Pool() as pool:
         client = Client(parse_kubeconfig(kubeconfig, base=None), pool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from clusterstacks.csctl.verbs.ui import SHOWN_EVENTS
 from clusterstacks.deliver.apply.drift_rules import CHANGED, ChangedField, DriftedObject
 from clusterstacks.deliver.apply.health import UnhealthyObject
 from clusterstacks.deliver.apply.health_rules import Health, HealthState
+from clusterstacks.model.kinds.names import Kind
 from clusterstacks.model.objects import ObjectId
 from clusterstacks.net.kube.errors import Forbidden
 from tests.support.builders.fleets import (
@@ -34,6 +35,7 @@ from tests.support.running.page import served_page
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from clusterstacks.net.kube.resources import ObjectList, Resource
     from tests.support.running.chromium import Page
 
 SCREENSHOTS = Path(__file__).parents[3] / "docs" / "how-to" / "screenshots"
@@ -322,7 +324,7 @@ async def test_u_34_fleet_of_300_is_filtered_sorted_grouped_and_paged_by_its_add
 ) -> None:
     for number in range(300):
         labels = {"stage": "prod" if number % 3 else "test"}
-        ill = {"conditions": conditions(InSync=drifted())} if number % 50 == 7 else {}
+        ill: dict[str, Any] = {"conditions": conditions(InSync=drifted())} if number % 50 == 7 else {}
         await fleet.cluster(f"team-{number % 10}/cluster-{number:03}", labels=labels, **ill)
     async with served_page(fleet.api) as access, open_page(chromium, tmp_path) as page:
         await page.resize(1280, 900)
@@ -385,6 +387,25 @@ async def test_clusters_of_several_contexts_are_in_one_table_and_one_outage_does
         await page.until("document.querySelector('#events + p.hint')")
         assert await page.value("location.hash") == "#/cluster/team-a/healthy?context=eu"
         assert await page.text(".context") == "eu"
+
+
+@pytest.mark.regression("U-41")
+async def test_u_41_release_that_the_user_may_not_read_is_not_missing(
+    fleet: Fleet, chromium: list[str], tmp_path: Path
+) -> None:
+    listed = fleet.api.list
+
+    async def of_clusters(resource: Resource, namespace: str = "", **query: Any) -> ObjectList:
+        if resource.kind in {Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE}:
+            raise Forbidden(f"list {resource.kind}: 403 Forbidden: not you", status=403, reason="Forbidden")
+        return await listed(resource, namespace, **query)
+
+    fleet.api.list = of_clusters  # type: ignore[method-assign]
+    async with served_page(fleet.api) as access, open_page(chromium, tmp_path) as page:
+        await page.goto(access.address)
+        await page.until("document.querySelector('#releases tbody tr')")
+        assert [one.split()[2:5] for one in await rows(page, "#releases")] == [["…", "not", "visible"]]
+        assert "list ClusterStackRelease: 403 Forbidden: not you: only releases" in await page.text()
 
 
 async def test_last_known_state_stays_when_csctl_has_ended(fleet: Fleet, chromium: list[str], tmp_path: Path) -> None:

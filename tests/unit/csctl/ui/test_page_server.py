@@ -14,7 +14,15 @@ import pytest
 
 from clusterstacks.csctl.ui.page_access import HEADERS, PageAccess
 from clusterstacks.csctl.ui.page_documents import MAX_CHILDREN, MAX_ITEMS, MAX_TEXT, bounded, cluster_document
-from clusterstacks.csctl.ui.page_server import MAX_CLIENTS, MAX_WAITING, ContextState, PageServer, PageState, listen
+from clusterstacks.csctl.ui.page_server import (
+    FILES,
+    MAX_CLIENTS,
+    MAX_WAITING,
+    ContextState,
+    PageServer,
+    PageState,
+    listen,
+)
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.plan.clusters.cluster_tree import Snapshot
@@ -85,6 +93,11 @@ async def test_every_answer_has_the_headers_of_security() -> None:
         for _, _, headers in answers:
             assert {name: headers[name] for name in HEADERS} == HEADERS
         assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+def test_every_file_of_the_page_is_served() -> None:
+    page = resources.files("clusterstacks.csctl.ui") / "page"
+    assert {one.name for one in page.iterdir() if one.is_file()} == {name for name in FILES if "/" not in name}
 
 
 @pytest.mark.parametrize(
