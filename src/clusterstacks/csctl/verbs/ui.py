@@ -162,15 +162,14 @@ async def serve_page(
         started(access)
 
     server = PageServer(access, state, ClusterQuestions({context.name: context for context in contexts}).known())
-    work = [server.run(listening), announce_content()]
-    work += [follow_always(context, state.add(context.name, context.scope.namespace)) for context in contexts]
-    tasks = [*map(asyncio.create_task, work)]
+    serving, announcing = asyncio.create_task(server.run(listening)), asyncio.create_task(announce_content())
+    following = [follow_always(context, state.add(context.name, context.scope.namespace)) for context in contexts]
     try:
-        await asyncio.gather(*tasks)
+        await asyncio.gather(announcing, *following)
     finally:
-        for task in tasks:
+        for task in (serving, announcing):
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait([serving, announcing])
 
 
 def announce(access: PageAccess, private: Path | None) -> None:

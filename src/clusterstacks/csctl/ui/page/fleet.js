@@ -93,8 +93,8 @@ function countsView(clusters) {
   const count = (state) => clusters.filter((one) => (one.ready ? "done" : one.state) === state).length;
   const ill = troubled(clusters).length;
   return html`<p class="counts">
-    <span>${clusters.length} Clusters</span>
-    ${["done", "working", "failed"].map((one) => html`<span>${sign(one)} ${count(one)} ${words[one]}</span>`)}
+    <span>${clusters.length} Clusters </span>
+    ${["done", "working", "failed"].map((one) => html`<span>${sign(one)} ${count(one)} ${words[one]} </span>`)}
     <span>${ill ? html`<a href=${ofFleet({ troubled: 1 })}>${ill} troubled</a>` : "none troubled"}</span>
   </p>`;
 }
