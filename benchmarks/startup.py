@@ -41,7 +41,7 @@ def main() -> None:
         figures.append(Figure(f"{name}: time", [1000 * one.seconds for one in found], "ms"))
         figures.append(Figure(f"{name}: CPU", [1000 * one.cpu for one in found], "ms"))
         figures.append(ratio(f"{name} against {PYTHON}: CPU", found, spent[PYTHON], "cpu"))
-    figures.append(ratio(f"csctl --help against {CLICK}: time", spent["csctl --help"], spent[CLICK]))
+    figures.append(ratio(f"csctl --help against {CLICK}: CPU", spent["csctl --help"], spent[CLICK], "cpu"))
     show("Start of csctl", figures)
 
 
