@@ -158,16 +158,17 @@ class ListedCluster:
     summary: ClusterSummary
     group: ReleaseGroup | None
     """The release that it has, or asks for while it has none; None for a class of another project, or none."""
+    state: NodeState
 
     @property
     def troubled(self) -> bool:
         """True if there is something to look at."""
-        return overview(self.summary).state is not NodeState.DONE
+        return self.state is not NodeState.DONE
 
     @property
     def rank(self) -> tuple[int, str, ObjectKey]:
         """Its place in a list: what needs a person first, then what else is troubled."""
-        return RANKS.index(overview(self.summary).state), self.context, self.summary.key
+        return RANKS.index(self.state), self.context, self.summary.key
 
     def group_value(self, by: str) -> str:
         """Return its namespace, its class, or the value of a label; empty if it has none."""
@@ -187,7 +188,7 @@ class ListedCluster:
         release = f"{self.release} {arrow}{wanted}" if summary.delivered else asked
         newer = self.group.newer_versions() if self.group else ()
         return (
-            MARKS[overview(summary).state].sign,
+            MARKS[self.state].sign,
             summary.key.namespace,
             summary.key.name,
             summary.ready.status,
@@ -213,7 +214,9 @@ def list_clusters(objects: QueryResults, context: str = "") -> list[ListedCluste
     summaries = [summary for summary in _summaries(objects) if summary.has_deliveries]
     groups = group_by_release(objects[3] or [], summaries)
     group_of = {cluster.key: group for group in groups for cluster in group.clusters}
-    return [ListedCluster(context, summary, group_of.get(summary.key)) for summary in summaries]
+    return [
+        ListedCluster(context, summary, group_of.get(summary.key), overview(summary).state) for summary in summaries
+    ]
 
 
 def count_clusters(clusters: Sequence[ListedCluster]) -> str:
@@ -263,7 +266,7 @@ def _print_groups(
     rows = []
     for (context, value), members in groups.items():
         ready = sum(member.summary.ready.status == "True" for member in members)
-        worst = MARKS[overview(members[0].summary).state].sign
+        worst = MARKS[members[0].state].sign
         rows.append((context, worst, value, len(members), ready, sum(member.troubled for member in members)))
     shown = sorted((row for row in rows if row[-1] or not troubled), key=lambda row: (-row[-1], row[0], row[2]))
     if form != TEXT:
