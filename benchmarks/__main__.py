@@ -16,12 +16,14 @@ from benchmarks import (
     rendering,
     rollouts,
     startup,
+    status,
     sweeps,
     transfers,
 )
 
 for bench in (
     startup,
+    status,
     rendering,
     authoring,
     transfers,

@@ -198,6 +198,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         (
             "",
             "-l stage=prod --troubled",
+            "--group-by namespace",
             "-n team-a -o json",
             "default/my-cluster",
             "default/my-cluster --watch",

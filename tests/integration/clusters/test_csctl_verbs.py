@@ -80,10 +80,13 @@ async def page_shows_cluster(world: World) -> None:
             (cluster,) = (await answer.json())["clusters"]
         async with browser.get(f"{origin}api/upgrade?namespace={world.namespace}&name=one&to=v1.35.4") as answer:
             assert (await answer.json())["allowed"]
+        async with browser.get(f"{origin}api/objects?namespace={world.namespace}&name=one") as answer:
+            (owner,) = (await answer.json())["owners"]
     process.send_signal(signal.SIGINT)
     await asyncio.wait_for(process.communicate(), DEADLINE)
     assert process.returncode == 130
     assert (cluster["namespace"], cluster["name"], cluster["state"]) == (world.namespace, "one", "done")
+    assert (owner["name"], [one["state"] for one in owner["objects"]]) == ("dns", ["done"])
 
 
 async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:

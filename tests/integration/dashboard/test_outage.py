@@ -73,12 +73,12 @@ async def test_banner_names_an_outage_and_the_page_recovers_by_itself(
 
         began = datetime.now(UTC).timestamp()
         await asyncio.to_thread(stopped_server.stop, AT_ONCE)
-        await page.until("document.querySelector('#outage')?.textContent.includes('the management cluster')")
-        banner = await page.text("#outage")
+        await page.until("document.querySelector('.outage')?.textContent.includes('the management cluster')")
+        banner = await page.text(".outage")
         host = stopped_server.url.removeprefix("https://")
         assert "the management cluster cannot be read since " in banner
         assert host in banner
-        since = await page.value("Date.parse(document.querySelector('#outage time').dateTime)") / 1000
+        since = await page.value("Date.parse(document.querySelector('.outage time').dateTime)") / 1000
         assert int(began) <= since <= datetime.now(UTC).timestamp()
         assert await page.text("main svg") == before, "the last known state stays"
         assert "TopologyReconciled" in await page.text("#events-list")
@@ -86,7 +86,7 @@ async def test_banner_names_an_outage_and_the_page_recovers_by_itself(
         assert "last known state" in await page.text("header")
         await page.value("location.hash = '#/'")
         await page.until("document.querySelector('#clusters')?.textContent.includes('default/one')")
-        assert "the management cluster" in await page.text("#outage"), "other views have the banner"
+        assert "the management cluster" in await page.text(".outage"), "other views have the banner"
         await page.value("location.hash = '#/cluster/default/one'")
         await page.until("document.querySelector('svg')")
 
@@ -95,7 +95,7 @@ async def test_banner_names_an_outage_and_the_page_recovers_by_itself(
         status = {"controlPlane": {"versions": [{"version": "v1.35.9"}]}}
         await client.merge_patch(clusters, "one", {"status": status}, "default", subresource="status")
         await report(client, "Recovered")
-        await page.until("!document.querySelector('#outage')")
+        await page.until("!document.querySelector('.outage')")
         await page.until("document.querySelector('.facts').textContent.includes('v1.35.9')")
         await page.until("document.querySelector('#events-list')?.textContent.includes('Recovered')")
         assert await page.value("document.querySelector('main').className") == ""

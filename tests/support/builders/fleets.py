@@ -103,13 +103,22 @@ class Fleet:
                 },
             )
 
-    async def cluster(self, name: str, *, wanted: str = OLD, running: str = "v1.35.4", **addon: Any) -> None:
+    async def cluster(
+        self,
+        name: str,
+        *,
+        wanted: str = OLD,
+        running: str = "v1.35.4",
+        labels: dict[str, str] | None = None,
+        **addon: Any,
+    ) -> None:
         """Create a Cluster with its ClusterAddon, a pool and two Machines.
 
         Args:
             name: Namespace and name.
             wanted: The release of its class.
             running: The Kubernetes version of its nodes.
+            labels: Of the Cluster.
             addon: Fields of the status of the ClusterAddon.
         """
         namespace, own = name.split("/")
@@ -121,6 +130,7 @@ class Fleet:
             "Cluster",
             own,
             namespace,
+            metadata={"labels": labels or {}},
             spec={"topology": {"classRef": {"name": class_name, "namespace": PROVIDER}, "version": version}},
             status={
                 "initialization": {"controlPlaneInitialized": True},

@@ -1,4 +1,4 @@
-"""The page of csctl ui for an in-memory management cluster, in this process."""
+"""The page of csctl ui for in-memory management clusters, in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.csctl.shared.cluster_options import ListScope, ManagementCluster
 from clusterstacks.csctl.ui.page_server import listen
-from clusterstacks.csctl.verbs.ui import ServedPage
+from clusterstacks.csctl.verbs.ui import ShownContext, serve_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,11 +21,14 @@ SECONDS = 60
 
 
 @asynccontextmanager
-async def served_page(client: Client, scope: ListScope | None = None) -> AsyncIterator[PageAccess]:
-    """Serve the page, and yield its secrets once it has content."""
-    page = ServedPage(client, ManagementCluster(context="example"), scope or ListScope(), "example")
+async def served_page(client: Client, **others: Client) -> AsyncIterator[PageAccess]:
+    """Serve the page of a management cluster and of others by context, and yield its secrets once it has content."""
+    contexts = [
+        ShownContext(name, one, ManagementCluster(context=name), ListScope())
+        for name, one in {"example": client, **others}.items()
+    ]
     started: asyncio.Future[PageAccess] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(page.run(listen(0), started.set_result))
+    serving = asyncio.create_task(serve_page(contexts, listen(0), started.set_result))
     try:
         either: list[asyncio.Future[Any]] = [started, serving]
         done, _ = await asyncio.wait(either, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -246,19 +246,25 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _namespace_option("all")(_SELECTOR(call))
 
 
-def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --kubeconfig and --context, passed as ``management``, and --namespace, -A and --selector as ``scope``."""
+def scopes_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig, a repeatable --context, --namespace, -A and --selector.
+
+    They are passed as ``scopes``, the scope of each management cluster.
+    """
 
     @wraps(command)
-    def call(management: ManagementCluster, **given: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
+    def call(managements: Sequence[ManagementCluster], **given: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
         namespace, everywhere, labels = (given.pop(option) for option in ("namespace", "all_namespaces", "selector"))
         if namespace and everywhere:
             raise click.UsageError("--namespace cannot be combined with --all-namespaces")
-        chosen = "" if everywhere else namespace or management.connection().namespace
-        return command(management=management, scope=ListScope(chosen, labels), **given)
+        scopes = {
+            management: ListScope("" if everywhere else namespace or management.connection().namespace, labels)
+            for management in managements
+        }
+        return command(scopes=scopes, **given)
 
     everywhere = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces.")
-    return connection_options(_namespace_option("that of the context")(everywhere(_SELECTOR(call))))
+    return contexts_options(_namespace_option("that of the context")(everywhere(_SELECTOR(call))))
 
 
 def management_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -60,25 +60,30 @@ def bounded(value: Any) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def fleet_document(snapshot: Snapshot, minors: Mapping[KubernetesMinor, SupportEnd], today: date) -> Manifest:
-    """Return the stacks, the releases with their Clusters, and one line for each Cluster of a stack or a sync.
+def fleet_document(
+    snapshots: Mapping[str, Snapshot], minors: Mapping[KubernetesMinor, SupportEnd], today: date
+) -> Manifest:
+    """Return the stacks, the releases, and one line for each Cluster of a stack or a sync, of all contexts.
 
     ``support`` has a line for each Kubernetes minor in use that left support by ``minors``, or leaves it soon.
     """
-    everything = summarize_all(snapshot.clusters, snapshot.addons, snapshot.bindings, snapshot.upgrades)
-    summaries = [summary for summary in everything if summary.has_deliveries]
-    stacks = picture(Snapshot(stacks=snapshot.stacks))
-    return {
-        "stacks": [
-            {"namespace": text(manifest, "metadata", "namespace"), **_node(node)}
-            for manifest, node in zip(snapshot.stacks, stacks, strict=True)
-        ],
-        "releases": [_release(release) for release in group_by_release(snapshot.releases, summaries)],
-        "clusters": [_row(summary) for summary in summaries],
-        "support": [
-            f"{version.told(today)}: {version.used()}" for version in leaving_support(summaries, minors, today)
-        ],
-    }
+    fleet: dict[str, list[Manifest]] = {"stacks": [], "releases": [], "clusters": []}
+    summaries: list[ClusterSummary] = []
+    for context, snapshot in snapshots.items():
+        everything = summarize_all(snapshot.clusters, snapshot.addons, snapshot.bindings, snapshot.upgrades)
+        own = [summary for summary in everything if summary.has_deliveries]
+        groups = group_by_release(snapshot.releases, own)
+        release_of = {cluster.key: group.name.release for group in groups for cluster in group.clusters}
+        rows = {
+            "stacks": map(_stack, snapshot.stacks, picture(Snapshot(stacks=snapshot.stacks))),
+            "releases": map(_release, groups),
+            "clusters": ({**_row(one), "group": release_of.get(one.key, ""), "labels": one.labels} for one in own),
+        }
+        for part, documents in rows.items():
+            fleet[part] += [{"context": context, **document} for document in documents]
+        summaries += own
+    leaving = leaving_support(summaries, minors, today)
+    return {**fleet, "support": [f"{version.told(today)}: {version.used()}" for version in leaving]}
 
 
 def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
@@ -138,11 +143,12 @@ def _delivery(delivery: PastDelivery) -> Manifest:
     }
 
 
+def _stack(manifest: Manifest, node: ViewNode) -> Manifest:
+    return {"namespace": text(manifest, "metadata", "namespace"), **_node(node)}
+
+
 def _release(release: ReleaseGroup) -> Manifest:
-    document = release.document()
-    for cluster, summary in zip(document["clusters"], release.clusters, strict=True):
-        cluster["release"] = summary.release_change
-    return document
+    return {**release.document(), "clusters": len(release.clusters)}
 
 
 def _targets(releases: Iterable[Manifest], summary: ClusterSummary) -> list[str]:

@@ -9,7 +9,7 @@ import socket
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
 
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 FILES: Final = {
     "index.html": "text/html",
     "app.js": "text/javascript",
+    "address.js": "text/javascript",
+    "cluster.js": "text/javascript",
     "elements.js": "text/javascript",
-    "views.js": "text/javascript",
+    "fleet.js": "text/javascript",
+    "frame.js": "text/javascript",
     "graph.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "style.css": "text/css",
@@ -73,53 +76,70 @@ _quiet = logging.getLogger(f"{__name__}.http")
 _quiet.setLevel(logging.CRITICAL)  # a trace for each malformed request of any local program
 
 
-class PageState:
-    """The last snapshot of the management cluster, and the clients that wait for the next one.
+class ContextState:
+    """The last snapshot of one management cluster, and what is missing in it."""
 
-    A client only gets the message that there is something new, and then requests what it shows. Nothing is queued for a
-    client that misses changes. An empty namespace means the Clusters of all.
-    """
-
-    def __init__(self, context: str = "", namespace: str = "") -> None:
-        self.revision = 0
-        self._about: Manifest = {"context": context, "namespace": namespace}
-        self._snapshot = Snapshot()
-        self._notices: list[str] = []
-        self._outage: Manifest | None = None
-        self._clients: set[asyncio.Event] = set()
-        self._kept: dict[ObjectKey | None, Manifest | None] = {}
+    def __init__(self, changed: Callable[[], None], name: str, namespace: str) -> None:
+        self.snapshot = Snapshot()
+        self._changed = changed
+        self._about: Manifest = {"context": name, "namespace": namespace, "notices": [], "outage": None}
 
     def show(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot, and wake the clients."""
-        self._snapshot = snapshot
+        """Replace the snapshot."""
+        self.snapshot = snapshot
         self._changed()
 
     def warn(self, notices: list[str]) -> None:
-        """Set the causes of objects that the page does not show."""
-        self._notices = notices
-        self._changed()
+        """Set the causes of objects that the next snapshots do not have."""
+        self._about["notices"] = notices
 
     def report_outage(self, outage: Manifest | None) -> None:
         """Set what cannot be read, why, and since when, so that the snapshot is outdated; None after its end."""
-        if outage != self._outage:
-            self._outage = outage
+        if outage != self._about["outage"]:
+            self._about["outage"] = outage
             self._changed()
 
-    def document(self, key: ObjectKey | None = None) -> Manifest | None:
-        """Return the document of the fleet or of a Cluster; None if there is no Cluster with this name."""
-        if key not in self._kept:
+    def document(self) -> Manifest:
+        """Return its context, the namespace of its Clusters (empty for all), and what is missing."""
+        return cast("Manifest", bounded(self._about))
+
+
+class PageState:
+    """The management clusters by context, and the clients of the page that wait for a change.
+
+    A client only gets the message that there is something new, and then requests what it shows. Nothing is queued for a
+    client that misses changes.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._contexts: dict[str, ContextState] = {}
+        self._clients: set[asyncio.Event] = set()
+        self._kept: dict[tuple[str, ObjectKey] | None, Manifest | None] = {}
+
+    def add(self, context: str, namespace: str = "") -> ContextState:
+        """Add a management cluster, with the Clusters of a namespace; empty for all."""
+        self._contexts[context] = ContextState(self._changed, context, namespace)
+        return self._contexts[context]
+
+    def fleet(self) -> Manifest:
+        """Return the document of the Clusters of all contexts."""
+        if None not in self._kept:
+            snapshots = {name: context.snapshot for name, context in self._contexts.items()}
+            self._kept[None] = bounded(fleet_document(snapshots, support_ends(), datetime.now(UTC).date()))
+        return {**(self._kept[None] or {}), "about": [context.document() for context in self._contexts.values()]}
+
+    def cluster(self, context: str, key: ObjectKey) -> Manifest | None:
+        """Return the document of a Cluster; None if the context (the first one if empty) has none with this name."""
+        context = context or next(iter(self._contexts), "")
+        if context not in self._contexts:
+            return None
+        if (context, key) not in self._kept:
             if len(self._kept) >= KEPT_DOCUMENTS:
                 self._kept.clear()
-            today = datetime.now(UTC).date()
-            document = (
-                fleet_document(self._snapshot, support_ends(), today)
-                if key is None
-                else cluster_document(self._snapshot, key)
-            )
-            self._kept[key] = bounded(document)
-        kept = self._kept[key]
-        about = {**self._about, "notices": self._notices, "outage": bounded(self._outage)}
-        return None if kept is None else {**kept, "about": about}
+            self._kept[context, key] = bounded(cluster_document(self._contexts[context].snapshot, key))
+        kept = self._kept[context, key]
+        return None if kept is None else {**kept, "about": [self._contexts[context].document()]}
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[asyncio.Event | None]:
@@ -205,9 +225,9 @@ class PageServer:
         query = request.query
         try:
             if request.path == "/api/fleet":
-                return _json(self._state.document())
+                return _json(self._state.fleet())
             if request.path == "/api/cluster":
-                document = self._state.document(cluster_key(query))
+                document = self._state.cluster(query.get("context", ""), cluster_key(query))
                 return (
                     _json(document) if document is not None else _problem("this Cluster does not exist (any more)", 404)
                 )

@@ -28,9 +28,10 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.objects import ObjectId, object_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from clusterstacks.deliver.apply.drift_rules import DriftedObject
+    from clusterstacks.deliver.apply.health import UnhealthyObject
     from clusterstacks.model.drift_settings import DriftSettings
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync
@@ -48,13 +49,15 @@ SHOWN_CORRECTIONS: Final = 10
 class Compared(NamedTuple):
     """The result of a comparison."""
 
-    objects: int
-    """Number of recorded objects."""
+    objects: Mapping[ObjectId, str]
+    """The recorded objects, and the addon or sync that delivered each."""
     drifted: list[Found]
     lost: list[str]
     """Why the records are not those of the last delivery."""
     corrections: list[Manifest]
     """The last objects that the operator restored, the newest first."""
+    unhealthy: Sequence[UnhealthyObject] = ()
+    """The objects that are not healthy, if this was asked for."""
 
 
 class Found(NamedTuple):
@@ -90,12 +93,13 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
     are the objects that the operator restored last. Exits with 0 even if objects differ, unless --exit-code is set.
     """
     try:
-        objects, drifted, lost, restored = asyncio.run(_compare(management, cluster))
+        compared = asyncio.run(_compare(management, cluster))
     except ClusterStacksError as error:
         if not exit_code:
             raise
         output.show_error(error)
         return TROUBLE
+    objects, drifted, lost, restored = len(compared.objects), compared.drifted, compared.lost, compared.corrections
     output.warn_all(lost)
     if form == TEXT:
         for drifted_object in drifted:
@@ -137,13 +141,19 @@ def exit_code_of(drifted: Sequence[Found], lost: Sequence[str]) -> int:
 
 
 async def _compare(management: ManagementCluster, cluster: ObjectKey) -> Compared:
+    async with management.connected() as client:
+        return await compare(client, cluster)
+
+
+async def compare(client: Client, cluster: ObjectKey, *, health: bool = False) -> Compared:
+    """Compare the delivered objects of a Cluster with what was delivered; with ``health``, also judge their health."""
     from clusterstacks.deliver.apply.record_store import ADDON_RECORD, SYNC_RECORD
     from clusterstacks.model.drift_settings import DriftSettings
     from clusterstacks.model.kinds.clusteraddon import addon_name
     from clusterstacks.model.kinds.clusterresourcesyncbinding import last_delivery
     from clusterstacks.operator.controllers.workload_clients import Workloads
 
-    async with management.connected() as client, Workloads(client) as workloads:
+    async with Workloads(client) as workloads:
         view = await _view(client, cluster)
         bindings, syncs = await _syncs(client, cluster)
         stack_settings = await _settings(client, cluster, view, has_syncs=bool(bindings))
@@ -154,24 +164,43 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> Compare
             addons = await client.resource(GROUP, Kind.CLUSTER_ADDON)
             addon = await client.find(addons, addon_name(cluster.name), cluster.namespace) or {}
             delivered = mappings(addon, "status", "addons")
-            parts.append(await _compare_records(workload, cluster, ADDON_RECORD, delivered, lambda _: stack_settings))
+            part = await _compare_records(workload, cluster, ADDON_RECORD, delivered, lambda _: stack_settings)
+            parts.append(await _judged(workload, part, ADDON_RECORD) if health else part)
         if bindings:
             complete = [one for one in bindings if text(one, "status", "observedInputs")]
             delivered = [last_delivery(text(one, "spec", "syncName"), one["status"]) for one in complete]
             settings = {sync.metadata.name: sync.spec.drift_settings() for sync in syncs}
             default = DriftSettings()
-            parts.append(
-                await _compare_records(
-                    workload, cluster, SYNC_RECORD, delivered, lambda sync: settings.get(sync, default)
-                )
+            part = await _compare_records(
+                workload, cluster, SYNC_RECORD, delivered, lambda sync: settings.get(sync, default)
             )
+            parts.append(await _judged(workload, part, SYNC_RECORD) if health else part)
     drifted = [found for part in parts for found in part.drifted]
     return Compared(
-        sum(part.objects for part in parts),
+        {identity: name for part in parts for identity, name in part.objects.items()},
         sorted(drifted, key=lambda found: found.object.id),
         [why for part in parts for why in part.lost],
         corrections(addon, bindings),
+        [one for part in parts for one in part.unhealthy],
     )
+
+
+async def _judged(workload: Client, part: Compared, kind: str) -> Compared:
+    """Add the objects that are not healthy. A worker evaluates the expressions of authors, as in the operator."""
+    from datetime import UTC, datetime
+
+    from clusterstacks.deliver.apply.health import read_health
+    from clusterstacks.deliver.apply.health_expressions import HealthExpressions
+    from clusterstacks.deliver.apply.health_rules import has_state
+    from clusterstacks.deliver.render.renderer import Renderer
+
+    renderer = Renderer(workers=1)
+    stateful = {one: name for one, name in part.objects.items() if has_state(one.group, one.kind)}
+    try:
+        report = await read_health(workload, stateful, datetime.now(UTC), HealthExpressions(renderer), kind)
+    finally:
+        await renderer.close()
+    return part._replace(unhealthy=report.unhealthy)
 
 
 async def _compare_records(
@@ -217,7 +246,7 @@ async def _compare_records(
         own = [identity for identity, name in recorded_by.items() if name in names]
         output.warn_all(unused_exceptions(setting, own, manifests))
     return Compared(
-        len(recorded_by),
+        recorded_by,
         [Found(drift.object, drift.object.addon if kind == SYNC_RECORD else "") for drift in drifts],
         lost_records(delivered, {}, records, delivery.unreadable, kind),
         [],

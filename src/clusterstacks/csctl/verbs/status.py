@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -75,7 +75,11 @@ SHOWN_RELEASES: Final = 10
 SHOWN_UPGRADES: Final = 10
 """ClusterUpgrades below the table (arbitrary)."""
 
+RANKS: Final = (NodeState.FAILED, NodeState.WORKING, NodeState.DONE)
+"""The order of Clusters in a list."""
+
 HEADER: Final = ("NAMESPACE", "NAME", "READY", "RELEASE", "NEWER", "KUBERNETES", "STAGE", "REASON", "SINCE")
+GROUP_HEADER: Final = ("CLUSTERS", "READY", "TROUBLED")
 SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFTED", "REASON", "SINCE")
 
 
@@ -86,12 +90,19 @@ SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFT
 @click.option("--syncs", is_flag=True, help="List the ClusterResourceSyncs instead of the Clusters.")
 @click.option("--shards", is_flag=True, help="List the shards of the operator instead of the Clusters.")
 @click.option("--troubled", is_flag=True, help="Only Clusters or syncs that are not well: those with a REASON.")
+@click.option(
+    "--group-by",
+    metavar="KEY",
+    default="",
+    help="One line for each group of Clusters: namespace, class, or the key of a label.",
+)
 @form_option()
 @click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
 def status(  # noqa: PLR0913 - the options of the verb
     cluster: ObjectKey | None,
     managements: Sequence[ManagementCluster],
     scope: ListScope,
+    group_by: str,
     form: str,
     *,
     syncs: bool,
@@ -104,9 +115,9 @@ def status(  # noqa: PLR0913 - the options of the verb
     READY means that all addons of the class are delivered, and that Cluster API reports the Cluster as available.
     RELEASE and KUBERNETES show 'v1 → v2' while an upgrade is not complete. NEWER names the newest ready release of the
     same Kubernetes minor and that of the next one: 'csctl why' says whether a Cluster may move there, 'csctl plan' how.
-    REASON is the first thing to look at, also if the Cluster is ready. The last lines count the Clusters of each
-    release, and those of each Kubernetes minor that left support or leaves it within 60 days. Without the right to list
-    the Clusters of all namespaces, those of the namespace of the context are listed.
+    REASON is the first thing to look at, also if the Cluster is ready; Clusters with one come first. The last lines
+    count the Clusters of each release, and those of each Kubernetes minor that left support or leaves it within 60
+    days. Without the right to list the Clusters of all namespaces, those of the namespace of the context are listed.
 
     With CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
     for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
@@ -124,20 +135,23 @@ def status(  # noqa: PLR0913 - the options of the verb
         one = "--watch" if cluster is None else "CLUSTER"
         raise click.UsageError(f"{one} cannot be combined with several --context: name one")
     if shards:
-        if cluster is not None or syncs or troubled or watch:
-            raise click.UsageError("--shards cannot be combined with CLUSTER, --syncs, --troubled or --watch")
+        if cluster is not None or syncs or troubled or group_by or watch:
+            raise click.UsageError("--shards is combined only with --context, --namespace, --selector and --output")
         found = read_contexts(managements, lambda one: read_objects_of(one, shard_queries(one, scope)))
         print_shards(found, form)
         return found.show_failures()
     if cluster is not None:
-        if scope.labels or syncs or troubled:
-            raise click.UsageError("CLUSTER cannot be combined with --selector, --syncs or --troubled")
+        if scope.labels or syncs or troubled or group_by:
+            raise click.UsageError("CLUSTER cannot be combined with --selector, --syncs, --troubled or --group-by")
         management = replace(managements[0], namespace=scope.namespace)
         _describe(management, management.full_key(cluster), form, watch=watch)
         return 0
+    if group_by and (syncs or watch):
+        raise click.UsageError("--group-by cannot be combined with --syncs or --watch")
     if syncs and scope.labels:
         raise click.UsageError("--syncs cannot be combined with --selector, which selects Clusters")
-    queries, lines, print_list = (_syncs, _sync_lines, _print_syncs) if syncs else (_all, _lines, _print_clusters)
+    print_clusters = partial(_print_groups, group_by=group_by) if group_by else _print_clusters
+    queries, lines, print_list = (_syncs, _sync_lines, _print_syncs) if syncs else (_all, _lines, print_clusters)
     if watch:
         asyncio.run(_watch(managements[0], queries(managements[0], scope), partial(lines, troubled=troubled)))
         return 0
@@ -155,11 +169,22 @@ class ListedCluster:
     summary: ClusterSummary
     group: ReleaseGroup | None
     """The release that it has, or asks for while it has none; None for a class of another project, or none."""
+    state: NodeState
 
     @property
     def troubled(self) -> bool:
         """True if there is something to look at."""
-        return overview(self.summary).state is not NodeState.DONE
+        return self.state is not NodeState.DONE
+
+    @property
+    def rank(self) -> tuple[int, str, ObjectKey]:
+        """Its place in a list: what needs a person first, then what else is troubled."""
+        return RANKS.index(self.state), self.context, self.summary.key
+
+    def group_value(self, by: str) -> str:
+        """Return its namespace, its class, or the value of a label; empty if it has none."""
+        own = {"namespace": self.summary.key.namespace, "class": self.summary.class_name}
+        return own[by] if by in own else self.summary.labels.get(by, "")
 
     @property
     def release(self) -> str:
@@ -174,7 +199,7 @@ class ListedCluster:
         release = f"{self.release} {arrow}{wanted}" if summary.delivered else asked
         newer = self.group.newer_versions() if self.group else ()
         return (
-            MARKS[overview(summary).state].sign,
+            MARKS[self.state].sign,
             summary.key.namespace,
             summary.key.name,
             summary.ready.status,
@@ -200,7 +225,9 @@ def list_clusters(objects: QueryResults, context: str = "") -> list[ListedCluste
     summaries = [summary for summary in _summaries(objects) if summary.has_deliveries]
     groups = group_by_release(objects[3] or [], summaries)
     group_of = {cluster.key: group for group in groups for cluster in group.clusters}
-    return [ListedCluster(context, summary, group_of.get(summary.key)) for summary in summaries]
+    return [
+        ListedCluster(context, summary, group_of.get(summary.key), overview(summary).state) for summary in summaries
+    ]
 
 
 def count_clusters(clusters: Sequence[ListedCluster]) -> str:
@@ -215,8 +242,14 @@ def _count(number: int, noun: str, troubled: int) -> str:
     return f"{counted(number, noun)}, {troubled or 'none'} troubled"
 
 
-def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool) -> None:
+def _listed(results: ContextResults[list[list[Manifest] | None]]) -> list[ListedCluster]:
+    """Return the Clusters of all contexts, the troubled ones first."""
     clusters = [cluster for context, objects in results.found.items() for cluster in list_clusters(objects, context)]
+    return sorted(clusters, key=lambda listed: listed.rank)
+
+
+def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool) -> None:
+    clusters = _listed(results)
     shown = [listed for listed in clusters if listed.troubled or not troubled]
     if form != TEXT:
         output.print_document([results.named(listed.context, listed.document()) for listed in shown], form)
@@ -234,6 +267,29 @@ def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: 
         output.note("No Cluster has a class of a cluster stack, or a sync.")
 
 
+def _print_groups(
+    results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool, group_by: str
+) -> None:
+    """Print a line for each group, those with the most troubled Clusters first."""
+    clusters, groups = _listed(results), defaultdict[tuple[str, str], list[ListedCluster]](list)
+    for listed in clusters:
+        groups[listed.context, listed.group_value(group_by)].append(listed)
+    rows = []
+    for (context, value), members in groups.items():
+        ready = sum(member.summary.ready.status == "True" for member in members)
+        worst = MARKS[members[0].state].sign
+        rows.append((context, worst, value, len(members), ready, sum(member.troubled for member in members)))
+    shown = sorted((row for row in rows if row[-1] or not troubled), key=lambda row: (-row[-1], row[0], row[2]))
+    if form != TEXT:
+        keys = (group_by, *map(str.lower, GROUP_HEADER))
+        documents = [results.named(context, dict(zip(keys, cells, strict=True))) for context, _, *cells in shown]
+        output.print_document(documents, form)
+        return
+    _print_table((group_by.upper(), *GROUP_HEADER), shown, several=results.several)
+    if clusters:
+        output.say(count_clusters(clusters), wraps=True)
+
+
 def _print_upgrades(upgrades: Sequence[Manifest]) -> None:
     """Print each ClusterUpgrade that has not ended in one line."""
     running = [node for node in map(upgrade_overview, upgrades) if node.state is not NodeState.DONE]
@@ -243,7 +299,7 @@ def _print_upgrades(upgrades: Sequence[Manifest]) -> None:
         output.say(f"and {len(running) - SHOWN_UPGRADES} more: 'kubectl get clusterupgrades -A' lists all")
 
 
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, several: bool) -> None:
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, several: bool) -> None:
     """Print a table; a row has the context, a mark, and the cells of the header."""
     if rows:
         shown = [(mark, *((context,) if several else ()), *cells) for context, mark, *cells in rows]
@@ -364,8 +420,9 @@ def _sync_lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
 
 
 def _lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
-    """Draw each Cluster in one line."""
-    return [overview(cluster.summary) for cluster in list_clusters(objects) if cluster.troubled or not troubled]
+    """Draw each Cluster in one line, the troubled ones first."""
+    clusters = sorted(list_clusters(objects), key=lambda listed: listed.rank)
+    return [overview(cluster.summary) for cluster in clusters if cluster.troubled or not troubled]
 
 
 def cluster_tree(objects: QueryResults) -> list[ViewNode]:

@@ -100,6 +100,7 @@ class ClusterSummary:
     """The state of a Cluster and its addons, as csctl shows it."""
 
     key: ObjectKey
+    labels: Mapping[str, str]
     class_name: str
     """Class that its topology asks for; empty without a topology."""
     class_namespace: str
@@ -229,6 +230,7 @@ def summarize(
     of_cluster_stack = bool(delivered) or _release(view.class_name) is not None
     return ClusterSummary(
         key=view.key,
+        labels={key: value for key, value in mapping(cluster, "metadata", "labels").items() if isinstance(value, str)},
         class_name=view.class_name,
         class_namespace=view.class_namespace,
         delivered=delivered,

@@ -41,12 +41,34 @@ def test_u_30_the_page_and_csctl_status_have_one_judgement_about_ready(
     snapshot = Snapshot(clusters=[cluster], addons=[addon])
 
     (listed,) = list_clusters([[cluster], [addon], [], []])
-    (row,) = fleet_document(snapshot, {}, TODAY)["clusters"]
+    (row,) = fleet_document({"here": snapshot}, {}, TODAY)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert page is not None
     assert (listed.document()["ready"], row["ready"], page["ready"]) == (ready, ready, ready)
     assert (row["state"] == "done") is not listed.troubled
+
+
+@pytest.mark.regression("U-34")
+def test_u_34_clusters_of_all_contexts_are_in_one_document_with_labels_and_release() -> None:
+    def snapshot(*names: str) -> Snapshot:
+        topology = {"topology": {"classRef": {"name": CLASS}, "version": "v1.35.4"}}
+        metadata = {"namespace": "team", "labels": {"stage": "prod", "odd": 1}}
+        clusters = [{"metadata": {**metadata, "name": name}, "spec": topology} for name in names]
+        return Snapshot(clusters=clusters)
+
+    document = fleet_document({"eu": snapshot("one", "two"), "us": snapshot("one")}, {}, TODAY)
+
+    assert [(row["context"], row["name"], row["group"]) for row in document["clusters"]] == [
+        ("eu", "one", CLASS),
+        ("eu", "two", CLASS),
+        ("us", "one", CLASS),
+    ]
+    assert document["clusters"][0]["labels"] == {"stage": "prod"}
+    assert [(one["context"], one["exists"], one["clusters"]) for one in document["releases"]] == [
+        ("eu", False, 2),
+        ("us", False, 1),
+    ]
 
 
 def test_page_of_a_cluster_without_a_stack_shows_its_syncs() -> None:
@@ -68,7 +90,7 @@ def test_page_of_a_cluster_without_a_stack_shows_its_syncs() -> None:
     ]
     snapshot = Snapshot(clusters=[cluster], bindings=bindings)
 
-    (row,) = fleet_document(snapshot, {}, TODAY)["clusters"]
+    (row,) = fleet_document({"here": snapshot}, {}, TODAY)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert (row["state"], row["ready"], row["message"]) == ("failed", True, "sync operator: Secret x does not exist")

@@ -14,7 +14,15 @@ import pytest
 
 from clusterstacks.csctl.ui.page_access import HEADERS, PageAccess
 from clusterstacks.csctl.ui.page_documents import MAX_CHILDREN, MAX_ITEMS, MAX_TEXT, bounded, cluster_document
-from clusterstacks.csctl.ui.page_server import MAX_CLIENTS, MAX_WAITING, PageServer, PageState, listen
+from clusterstacks.csctl.ui.page_server import (
+    FILES,
+    MAX_CLIENTS,
+    MAX_WAITING,
+    ContextState,
+    PageServer,
+    PageState,
+    listen,
+)
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.plan.clusters.cluster_tree import Snapshot
@@ -30,9 +38,9 @@ SECONDS = 30
 class Served:
     """A running server and a client with its cookie."""
 
-    def __init__(self, access: PageAccess, state: PageState, session: aiohttp.ClientSession) -> None:
+    def __init__(self, access: PageAccess, here: ContextState, session: aiohttp.ClientSession) -> None:
         self.access = access
-        self.state = state
+        self.here = here
         self.session = session
         self.address = f"http://127.0.0.1:{access.port}"
         self.cookie = {"Cookie": f"{access.cookie_name}={access.cookie}"}
@@ -45,14 +53,15 @@ class Served:
 @asynccontextmanager
 async def served(**questions: Question) -> AsyncIterator[Served]:
     listening = listen(0)
-    access, state = PageAccess(listening[0].getsockname()[1]), PageState("here")
+    access, state = PageAccess(listening[0].getsockname()[1]), PageState()
+    here = state.add("here")
     running = asyncio.create_task(PageServer(access, state, questions).run(listening))
     try:
         async with (
             asyncio.timeout(SECONDS),
             aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
         ):
-            yield Served(access, state, session)
+            yield Served(access, here, session)
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -84,6 +93,11 @@ async def test_every_answer_has_the_headers_of_security() -> None:
         for _, _, headers in answers:
             assert {name: headers[name] for name in HEADERS} == HEADERS
         assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+def test_every_file_of_the_page_is_served() -> None:
+    page = resources.files("clusterstacks.csctl.ui") / "page"
+    assert {one.name for one in page.iterdir() if one.is_file()} == {name for name in FILES if "/" not in name}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +136,7 @@ async def test_events_report_the_last_revision_once_and_clients_are_bounded() ->
         assert await streams[0].content.readline() == b"data: 0\n"
         assert (await page.get("/events"))[0] == 503
         for _ in range(1000):
-            page.state.show(Snapshot())
+            page.here.show(Snapshot())
         await streams[0].content.readline()
         assert await streams[0].content.readline() == b"data: 1000\n"
 
@@ -153,17 +167,19 @@ async def test_errors_of_questions_are_answers_and_waiting_questions_are_bounded
 
 async def test_missing_cluster_is_not_found_and_the_fleet_names_what_is_missing() -> None:
     async with served() as page:
-        page.state.warn(["releases are not shown"])
+        page.here.warn(["releases are not shown"])
         outage = {"what": "Cluster", "why": "\u202e", "since": "2026-11-23T10:00:00+00:00"}
-        page.state.report_outage(outage)
+        page.here.report_outage(outage)
         assert (await page.get("/api/cluster?namespace=a&name=b"))[0] == 404
         about = json.loads((await page.get("/api/fleet"))[1])["about"]
-        assert about == {
-            "context": "here",
-            "namespace": "",
-            "notices": ["releases are not shown"],
-            "outage": {**outage, "why": "\ufffd"},
-        }
+        assert about == [
+            {
+                "context": "here",
+                "namespace": "",
+                "notices": ["releases are not shown"],
+                "outage": {**outage, "why": "\ufffd"},
+            }
+        ]
 
 
 def test_port_in_use_is_named() -> None:

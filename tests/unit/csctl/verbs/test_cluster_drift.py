@@ -23,6 +23,11 @@ CHANGED_DNS = Found(DriftedObject(DNS, "dns", CHANGED))
 UNREAD_DNS = Found(DriftedObject(DNS, "dns", NOT_COMPARED, error="no answer"))
 
 
+def recorded(number: int) -> dict[ObjectId, str]:
+    """Return as many objects of an addon."""
+    return {ObjectId("", "ConfigMap", "kube-system", f"dns-{one}"): "dns" for one in range(number)}
+
+
 @pytest.mark.regression("LIVE-LV-7")
 @pytest.mark.parametrize(
     ("found", "code"),
@@ -44,7 +49,7 @@ def test_live_lv_7_exit_code_tells_differences_from_trouble(
         if isinstance(found, ClusterStacksError):
             raise found
         objects, drifted, lost = found
-        return Compared(objects, drifted, lost, [])
+        return Compared(recorded(objects), drifted, lost, [])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 
@@ -59,7 +64,7 @@ def test_live_lv_5_one_object_is_not_all_1_objects(
     monkeypatch: pytest.MonkeyPatch, objects: int, expected: str
 ) -> None:
     async def compare(*_: object) -> Compared:
-        return Compared(objects, [], [], [])
+        return Compared(recorded(objects), [], [], [])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 
@@ -69,7 +74,7 @@ def test_live_lv_5_one_object_is_not_all_1_objects(
 @pytest.mark.regression("LIVE-LV-12")
 def test_live_lv_12_nothing_is_as_delivered_without_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
     async def compare(*_: object) -> Compared:
-        return Compared(4, [], ["addon dns has no delivery record"], [])
+        return Compared(recorded(4), [], ["addon dns has no delivery record"], [])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
     output = CliRunner().invoke(drift, ["team/one"], standalone_mode=False).output
@@ -93,7 +98,7 @@ RESTORED = {
 def test_objects_of_a_sync_are_named_with_it_also_those_that_were_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     async def compare(*_: object) -> Compared:
         found = [Found(DriftedObject(CLOUDS, "clouds", CHANGED), "clouds"), CHANGED_DNS]
-        return Compared(9, found, [], [RESTORED, {**RESTORED, "sync": "", "change": "was changed"}])
+        return Compared(recorded(9), found, [], [RESTORED, {**RESTORED, "sync": "", "change": "was changed"}])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 

@@ -103,11 +103,12 @@ main.main()
         (("--watch", "-o", "json"), "--watch cannot be combined with -o json"),
         (("--watch", "--context=a", "--context=b"), "--watch cannot be combined with several --context"),
         (("team/one", "--context=a", "--context=b"), "CLUSTER cannot be combined with several --context"),
-        (("--shards", "--watch"), "--shards cannot be combined with CLUSTER, --syncs, --troubled or --watch"),
+        (("--shards", "--watch"), "--shards is combined only with --context, --namespace"),
         (("--syncs", "-l", "a=b"), "--syncs cannot be combined with --selector"),
-        (("team/one", "--syncs"), "CLUSTER cannot be combined with --selector, --syncs or --troubled"),
+        (("team/one", "--syncs"), "CLUSTER cannot be combined with --selector, --syncs, --troubled or --group-by"),
+        (("--group-by", "class", "--watch"), "--group-by cannot be combined with --syncs or --watch"),
         (("team/", "--syncs"), "'team/' is not the name of an object (expected NAME or NAMESPACE/NAME"),
-        (("team/one", "--troubled"), "CLUSTER cannot be combined with --selector, --syncs or --troubled"),
+        (("team/one", "--troubled"), "CLUSTER cannot be combined with --selector, --syncs, --troubled or --group-by"),
         (("team/one", "-n", "other"), "team/one is not in namespace other: remove --namespace, or correct it"),
         (("team/one", "-l", "a=b"), "CLUSTER cannot be combined with --selector"),
     ],
@@ -169,7 +170,7 @@ def cells(text: str) -> list[list[str]]:
 def test_clusters_are_listed_with_the_releases_that_they_have(capsys: pytest.CaptureFixture[str]) -> None:
     assert call_csctl("status") == 0
 
-    header, healthy, upgrading, drifted, refused, count = cells(capsys.readouterr().out)
+    header, drifted, upgrading, healthy, refused, count = cells(capsys.readouterr().out)
     assert header == ["NAMESPACE", "NAME", "READY", "RELEASE", "NEWER", "KUBERNETES", "STAGE", "REASON", "SINCE"]
     assert healthy == ["✓", "team-a", "healthy", "True", OLD, "1.36-v1", "v1.35.4"]
     assert upgrading[2:6] == ["upgrading", "False", f"{OLD} → 1.36-v1", "1.36-v1"]
@@ -185,11 +186,30 @@ def test_only_clusters_that_are_not_well_are_troubled(capsys: pytest.CaptureFixt
     assert call_csctl("status", "--troubled") == 0
 
     found = cells(capsys.readouterr().out)
-    assert [row[2] for row in found[1:-1]] == ["upgrading", "drifted"]
+    assert [row[2] for row in found[1:-1]] == ["drifted", "upgrading"]
     assert found[-1] == [f"4 Clusters, 2 troubled; releases: {OLD} (4)"]
     assert call_csctl("status", "--troubled", "-n", "team-a", "-o", "json") == 0
     (only,) = json.loads(capsys.readouterr().out)
     assert (only["name"], only["newer"]) == ("upgrading", [NEW])
+
+
+@pytest.mark.regression("U-34")
+def test_u_34_groups_of_clusters_have_their_numbers_the_troubled_ones_first(
+    api: Tenant, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(Fleet(api).cluster("team-b/prod", labels={"stage": "prod"}))
+
+    assert call_csctl("status", "--group-by", "stage") == 0
+    assert cells(capsys.readouterr().out) == [
+        ["STAGE", "CLUSTERS", "READY", "TROUBLED"],
+        ["✗", "4", "3", "2"],
+        ["✓", "prod", "1", "1", "0"],
+        [f"5 Clusters, 2 troubled; releases: {OLD} (5)"],
+    ]
+    assert call_csctl("status", "--group-by", "namespace", "--troubled", "-n", "team-b", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"namespace": "team-b", "clusters": 3, "ready": 3, "troubled": 1}]
+    assert call_csctl("status", "--group-by", "class") == 0
+    assert [row[1] for row in cells(capsys.readouterr().out)[1:-1]] == ["openstack-scs-1-35-v1", NEW]
 
 
 @pytest.mark.usefixtures("api")

@@ -1,22 +1,23 @@
 // Requests documents from the server, follows its events, and draws the view of the address.
 
-import { html, render, stateWord } from "./elements.js";
-import { clusterView, fleetView, frame, messageView } from "./views.js";
+import * as address from "./address.js";
+import { clusterView } from "./cluster.js";
+import { html, place, render, stateWord } from "./elements.js";
+import { fleetView } from "./fleet.js";
+import { frame, messageView } from "./frame.js";
 
 const TICK_MILLISECONDS = 15_000; // at this interval ages are drawn again, and events of the open Cluster are read
 
 const empty = { busy: false, document: null, problem: "" };
 
 // Answers about the open Cluster, by section.
-const unasked = () => ({ events: empty, upgrade: { ...empty, to: "" }, matrix: { ...empty, checked: null } });
+const unasked = () => ({ events: empty, objects: empty, upgrade: { ...empty, to: "" }, matrix: { ...empty, checked: null } });
 
 const state = {
-  route: routeOf(location.hash),
+  route: address.read(location.hash),
   document: null, // of the route
   problem: "",
   live: "connecting", // "connecting", "live" or "lost"
-  filter: "",
-  concernsOnly: false,
   ...unasked(),
 };
 
@@ -24,20 +25,6 @@ let revision = 0; // of the snapshot that the server has
 let shown = -1; // of the document on the page
 let loading = false;
 let states = new Map(); // of the Clusters that were drawn last
-
-function routeOf(hash) {
-  const parts = hash.replace(/^#\/?/, "").split("/").map(decoded);
-  if (parts[0] === "cluster" && parts.length === 3) return { view: "cluster", namespace: parts[1], name: parts[2] };
-  return { view: "fleet" };
-}
-
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
 
 async function request(path, query = {}) {
   const response = await fetch(`/api/${path}?${new URLSearchParams(query)}`).catch(() => {
@@ -57,11 +44,11 @@ async function load() {
       const route = state.route;
       const wanted = revision;
       try {
-        const { view, ...query } = route;
+        const { view, chosen, ...query } = route;
         const found = await request(view, query);
         if (route !== state.route) continue;
         announce(found);
-        const recovered = !found.about.outage && state.document?.about.outage;
+        const recovered = !isOut(found) && isOut(state.document);
         const opened = !state.document;
         Object.assign(state, { document: found, problem: "" });
         if (opened || recovered) readEvents();
@@ -78,17 +65,23 @@ async function load() {
   }
 }
 
+// A Cluster is of one context.
+function isOut(found) {
+  return Boolean(found?.about[0]?.outage);
+}
+
 // Events are not watched: that would be three more watches for each open Cluster.
 function readEvents() {
   const { route, document: found, events } = state;
-  const useful = route.view === "cluster" && found && !found.about.outage && !document.hidden;
+  const useful = route.view === "cluster" && found && !isOut(found) && !document.hidden;
   if (useful && !events.busy) actions.ask("events", "events");
 }
 
 // Tells screen readers which Clusters changed their state; not the whole page.
 function announce(found) {
   const clusters = found.clusters ?? [found];
-  const next = new Map(clusters.map((one) => [`${one.namespace}/${one.name}`, `${stateWord(one)} ${one.reason}`.trim()]));
+  const several = found.about.length > 1;
+  const next = new Map(clusters.map((one) => [place(`${one.namespace}/${one.name}`, one, several), `${stateWord(one)} ${one.reason}`.trim()]));
   const news = [...next].filter(([key, now]) => states.has(key) && states.get(key) !== now);
   states = next;
   if (news.length) {
@@ -112,7 +105,8 @@ function draw() {
 
 function navigate() {
   if (location.hash === "#main") return focusHeading(); // the skip link
-  const route = routeOf(location.hash);
+  const route = address.read(location.hash);
+  if (route.view === "fleet" && state.route.view === "fleet") return choose(route.chosen);
   states = new Map();
   Object.assign(state, { route, document: null, problem: "" }, unasked());
   shown = -1;
@@ -120,11 +114,23 @@ function navigate() {
   load().then(focusHeading);
 }
 
+function choose(chosen) {
+  state.route.chosen = chosen; // the same route: a document under way is still wanted
+  draw();
+}
+
 function focusHeading() {
   document.querySelector("h1")?.focus();
 }
 
 const actions = {
+  // Chooses what the fleet shows. The address follows without an entry of the browser's history for each letter.
+  choose(changes) {
+    const next = address.ofFleet(state.route.chosen, changes);
+    history.replaceState(null, "", next);
+    choose(address.read(next).chosen);
+  },
+
   set(values) {
     Object.assign(state, values);
     draw();
@@ -133,7 +139,7 @@ const actions = {
   // Puts the answer of the server about the open Cluster into a field of a section.
   async ask(section, path, query = {}, field = "document") {
     const { route } = state;
-    const { namespace, name } = route;
+    const { context, namespace, name } = route;
     const change = (values) => {
       if (route !== state.route) return; // the reader went on
       state[section] = { ...state[section], ...values };
@@ -141,7 +147,7 @@ const actions = {
     };
     change({ busy: true });
     try {
-      change({ busy: false, problem: "", [field]: await request(path, { namespace, name, ...query }) });
+      change({ busy: false, problem: "", [field]: await request(path, { context, namespace, name, ...query }) });
     } catch (error) {
       change({ busy: false, problem: error.message });
     }

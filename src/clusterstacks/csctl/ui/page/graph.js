@@ -4,7 +4,7 @@ import { html, mark, sign, words } from "./elements.js";
 
 const WIDTH = 216; // of a node
 const HEIGHT = 56;
-const COLUMN = WIDTH + 44;
+const COLUMN = WIDTH + 32; // five columns fit a window of 1280 pixels
 const ROW = HEIGHT + 10;
 const TITLE_CHARACTERS = 29;
 const DETAIL_CHARACTERS = 33;
@@ -51,7 +51,7 @@ function kindAndName(title) {
 
 function edgePath(from, to) {
   const [x, y, end, middle] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
-  return `M${x},${y} C${x + 22},${y} ${end - 22},${middle} ${end},${middle}`;
+  return `M${x},${y} C${x + 16},${y} ${end - 16},${middle} ${end},${middle}`;
 }
 
 export function graphView(graph) {
