@@ -120,6 +120,31 @@ def test_release_without_hashes_is_named_in_the_reason() -> None:
     assert release.changes[0].reason == "local-tiny-1-34-v3 has no hash of its source"
 
 
+@pytest.mark.parametrize(
+    ("before", "counts", "hashed", "after"),
+    [
+        (None, False, "new", None),
+        (None, True, "new", "v1"),
+        ("v4", False, "new", "v5"),
+        ("v4", True, "class", "v4"),
+    ],
+)
+def test_version_of_the_class_is_chosen_where_one_is_counted(
+    before: str | None, hashed: str, after: str | None, *, counts: bool
+) -> None:
+    there = replace(BEFORE.metadata, cluster_class=StackVersion.parse(before) if before else None)
+    source = replace(changed(cluster_class_dir=hashed), counts_class=counts)
+
+    release = stable_release(
+        source, replace(BEFORE, metadata=there, hashes=replace(BEFORE.hashes, cluster_class_dir="class"))
+    )
+
+    assert (release.metadata.cluster_class and release.metadata.cluster_class.dot) == after
+    assert hash_release(source).metadata.document()["versions"]["components"].get("clusterClass") == (
+        hash_release(source).metadata.cluster_stack.dot if counts else None
+    )
+
+
 NEXT = {"v0": "v1", "v3": "v4", "v3-beta.7": "v3", "v0-beta.3": "v1", "v0-sha.1234567": "v1", "v10-custom.9": "v10"}
 
 
