@@ -72,8 +72,8 @@ async def newest_module(repository: str, major: int) -> Newest | None:
     path = next((repository.replace(*pair) for pair in _MODULES.items() if repository.startswith(pair[0])), repository)
     path += f"/v{major}" if major > 1 else ""
     command = ("go", "list", "-m", "-versions", "-json", path)
-    pipes = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.DEVNULL}
-    process = await asyncio.create_subprocess_exec(*command, **pipes, cwd="/")  # outside of any module
+    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=null, cwd="/")  # not in a module
     out, _ = await process.communicate()
     versions = [SemVer.parse(text.partition("+")[0]) for text in json.loads(out or "{}").get("Versions", ())]
     newest = max((version for version in versions if not version.pre), default=SemVer(0, 0, 0))
