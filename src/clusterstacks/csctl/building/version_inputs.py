@@ -60,7 +60,7 @@ class VersionChooser:
         """Choose the versions of the next release of a stack; NothingChanged if the newest has the same source."""
         written = written_metadata(stack.tree)
         cluster_class = written.cluster_class if written else None
-        source = StackSource(stack.settings.kubernetes, stack.hashes, counts_class=cluster_class is not None)
+        source = StackSource(stack.settings.kubernetes, stack.hashes, cluster_class)
         if self._custom is not None:
             given = self._custom
             cluster_class = given.cluster_class or cluster_class

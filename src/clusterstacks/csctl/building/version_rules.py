@@ -69,8 +69,8 @@ class StackSource:
 
     kubernetes: KubernetesVersion
     hashes: Hashes
-    counts_class: bool = False
-    """metadata.yaml of the source has a version of the class, so that releases need one."""
+    cluster_class: StackVersion | None = None
+    """The version of the class in metadata.yaml of the source; None if releases need none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,9 @@ def stable_release(source: StackSource, before: PreviousRelease | None) -> NextR
         _component("clusterAddon", old.cluster_addon, _addon_changes(source.hashes, before)),
         _component("nodeImage", old.node_image, _node_image_changes(source.hashes, before)),
     ]
-    if source.counts_class or old.cluster_class is not None:
-        changes.append(_component("clusterClass", old.cluster_class, _class_changes(source.hashes, before)))
+    cluster_class = old.cluster_class or source.cluster_class
+    if cluster_class is not None:
+        changes.append(_component("clusterClass", cluster_class, _class_changes(source.hashes, before)))
     stack, *components = (StackVersion.parse(change.after) for change in changes)
     return NextRelease(Metadata(stack, source.kubernetes, *components), tuple(changes))
 
@@ -159,7 +160,7 @@ def uniform_release(
     source: StackSource, version: StackVersion, reason: str, before: Metadata | None = None
 ) -> NextRelease:
     """Return one version for the stack and all components."""
-    counts_class = source.counts_class or (before is not None and before.cluster_class is not None)
+    counts_class = (source.cluster_class or (before and before.cluster_class)) is not None
     release = _new(Metadata(version, source.kubernetes, version, version, version if counts_class else None), reason)
     if before is None:
         return release

@@ -121,28 +121,27 @@ def test_release_without_hashes_is_named_in_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "counts", "hashed", "after"),
+    ("before", "written", "hashed", "after"),
     [
-        (None, False, "new", None),
-        (None, True, "new", "v1"),
-        ("v4", False, "new", "v5"),
-        ("v4", True, "class", "v4"),
+        (None, None, "new", None),
+        (None, "v2", "new", "v3"),
+        ("v4", None, "new", "v5"),
+        ("v4", "v9", "class", "v4"),
     ],
 )
 def test_version_of_the_class_is_chosen_where_one_is_counted(
-    before: str | None, hashed: str, after: str | None, *, counts: bool
+    before: str | None, written: str | None, hashed: str, after: str | None
 ) -> None:
-    there = replace(BEFORE.metadata, cluster_class=StackVersion.parse(before) if before else None)
-    source = replace(changed(cluster_class_dir=hashed), counts_class=counts)
+    there, here = (StackVersion.parse(text) if text else None for text in (before, written))
+    source = replace(changed(cluster_class_dir=hashed), cluster_class=here)
+    hashes = replace(BEFORE.hashes, cluster_class_dir="class")
 
-    release = stable_release(
-        source, replace(BEFORE, metadata=there, hashes=replace(BEFORE.hashes, cluster_class_dir="class"))
+    stable = stable_release(
+        source, replace(BEFORE, metadata=replace(BEFORE.metadata, cluster_class=there), hashes=hashes)
     )
 
-    assert (release.metadata.cluster_class and release.metadata.cluster_class.dot) == after
-    assert hash_release(source).metadata.document()["versions"]["components"].get("clusterClass") == (
-        hash_release(source).metadata.cluster_stack.dot if counts else None
-    )
+    assert stable.metadata.cluster_class == (StackVersion.parse(after) if after else None)
+    assert (hash_release(source).metadata.cluster_class is None) is (written is None)
 
 
 NEXT = {"v0": "v1", "v3": "v4", "v3-beta.7": "v3", "v0-beta.3": "v1", "v0-sha.1234567": "v1", "v10-custom.9": "v10"}
