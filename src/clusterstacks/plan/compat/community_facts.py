@@ -38,12 +38,14 @@ def facts_of_plural(component: str, document: Manifest, today: date) -> Manifest
     """
     rows: dict[SemVer, str] = {}
     for row in mappings(document, "versions"):
-        minors = [minor for minor in row.get("kube") or () if isinstance(minor, str) and _MINOR.fullmatch(minor)]
+        kube = row.get("kube")
+        listed = kube if isinstance(kube, list) else ()
+        minors = [one for one in listed if isinstance(one, str) and _MINOR.fullmatch(one)]  # 1.30 without quotes is 1.3
         try:
             version = SemVer.parse(text(row, "version"))
         except InvalidVersion:
             continue
-        if minors and not version.pre:
+        if minors and not version.pre and not version.build:
             rows[version] = " || ".join(f">={minor} <1.{int(minor[2:]) + 1}" for minor in minors)
     versions = []
     for version in sorted(rows):

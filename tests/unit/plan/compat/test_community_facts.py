@@ -22,7 +22,8 @@ PLURAL = {
         {"version": "1.2.0", "kube": ["1.34", "1.32", 1.3]},
         {"version": "0.9.0-rc.1", "kube": ["1.30"]},
         {"version": "latest", "kube": ["1.30"]},
-        {"version": "0.8.0", "kube": None},
+        {"version": "0.8.0", "kube": 1.3},
+        {"version": "0.7.0+build", "kube": ["1.30"]},
         "none",
     ],
 }
