@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model import yaml
 from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.ranges import Range, merged
 from clusterstacks.model.semver import SemVer
 from clusterstacks.model.versions import InvalidVersion
 from clusterstacks.plan.compat.statements import COMMUNITY
@@ -46,7 +47,7 @@ def facts_of_plural(component: str, document: Manifest, today: date) -> Manifest
         except InvalidVersion:
             continue
         if minors and not version.pre and not version.build:
-            rows[version] = " || ".join(f">={minor} <1.{int(minor[2:]) + 1}" for minor in minors)
+            rows[version] = merged(Range.parse(f">={minor} <1.{int(minor[2:]) + 1}") for minor in minors)
     versions = []
     for version in sorted(rows):
         major, minor, _ = version.release
