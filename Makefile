@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack demo-promote test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack demo-promote test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house facts docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ format: setup ## Format the code and apply safe fixes
 
 house: setup ## Measure how the source is cut and worded (to look at, not a gate); WHAT=classes lists one measure
 	@$(BIN)/python -m tools.house $(WHAT)
+
+facts: setup ## Show which facts are stale, or behind their projects; changes nothing; UPDATE=cilium prints entries to add
+	@$(BIN)/python -m tools.facts $(UPDATE:%=--update %)
 
 docs: setup ## Write the generated reference pages, schemas and man page
 	$(BIN)/python -m docs.generate

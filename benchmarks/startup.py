@@ -1,13 +1,18 @@
-"""How long ``csctl`` takes to say something, against an interpreter that does nothing and a bare click program."""
+"""How long ``csctl`` takes to say something, against an interpreter that does nothing and a bare click program.
+
+The longest is the matrix of a release with all components that have facts.
+"""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.processes import interleaved, ratio
 from benchmarks.report import Figure, show
+from clusterstacks.plan.compat.library import facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +29,28 @@ def verb(): "A verb."
 program()
 """
 VERBS = ("", "create", "lint", "push", "verify", "dev up")
+METADATA = "versions: {clusterStack: v1, kubernetes: v1.36.1, components: {clusterAddon: v1}}\n"
+
+
+def write_release(directory: Path) -> int:
+    """Write the facts of a release that contains every component with facts; return their number."""
+    rows = []
+    for name, component in facts().components.items():
+        first = component.statements[-1].versions.alternatives[0][0]
+        rows.append(f"- {{name: {name}, version: {'.'.join(map(str, first.numbers))}}}\n")
+    stated = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '>=1.33 <1.37'\ncomponents:\n"
+    directory.mkdir()
+    (directory / "metadata.yaml").write_text(METADATA)
+    (directory / "compatibility.yaml").write_text(stated + "".join(rows))
+    return len(rows)
 
 
 def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        _measure(Path(scratch, "bench-facts-1-36-v1"))
+
+
+def _measure(release: Path) -> None:
     csctl = Path(sys.executable).with_name("csctl")
     commands: dict[str, Sequence[str | Path]] = {
         PYTHON: [sys.executable, "-c", "pass"],
@@ -35,6 +59,7 @@ def main() -> None:
     for verb in VERBS:
         arguments = [*verb.split(), "--help"]
         commands[" ".join(["csctl", *arguments])] = [csctl, *arguments]
+    commands[f"csctl compat matrix of {write_release(release)} components"] = [csctl, "compat", "matrix", release]
     spent = interleaved(commands, RUNS)
     figures: list[Figure] = []
     for name, found in spent.items():

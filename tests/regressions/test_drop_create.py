@@ -241,10 +241,10 @@ def test_environment_variables_select_the_remote(case: str) -> None:
 
 @pytest.mark.regression("USER-20")
 def test_create_builds_without_a_remote_and_reports_it(run: Run, tmp_path: Path) -> None:
-    code, _, err = run(copied("single", tmp_path))
+    code, _, err = run(copied("staged", tmp_path))
 
     assert code == 0, err
-    assert built(tmp_path) == ["local-single-1-33-v1"]
+    assert built(tmp_path) == ["local-staged-1-34-v4"]
     assert err.splitlines()[0].startswith("remote none, because neither GIT_* nor OCI_* is set")
 
 
@@ -340,6 +340,7 @@ FAILS_IN_GO = {
     "publishing without a remote": ("--mode", "hash", "--publish"),
     "the registry is not named": ("--remote", "oci"),
     "two directories": ("--mode", "hash", "second"),
+    "neither a registry nor metadata.yaml": ("--mode", "stable"),
 }
 
 

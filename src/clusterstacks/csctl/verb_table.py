@@ -45,6 +45,8 @@ VERBS: Final[Mapping[str, Verb]] = {
             "calendar default/my-cluster",
             f"check {_REF}",
             "check default/my-cluster --kubernetes v1.36.1",
+            "import endoflife products/nginx.md",
+            "import plural console/static/compatibilities",
             f"infer {_STACK}",
             f"matrix {_STACK}",
             "show cilium",

@@ -14,7 +14,10 @@ from clusterstacks.model.versions import InvalidVersion, KubernetesMinor, Kubern
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PART = re.compile(r"[a-z0-9]+")
+_PROVIDER = re.compile(r"[a-z0-9]+")
+_STACK = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME = re.compile(r"([^-]+)-(.+)-([0-9]+)-([0-9]+)-(v.*)", re.DOTALL)
+"""A name; the stack ends at the last ``-<major>-<minor>-v``, because no version contains that."""
 
 
 class InvalidName(SpecError):
@@ -29,7 +32,7 @@ class ReleaseName:
     """The identity of a release of a cluster stack, ordered by stack, Kubernetes minor, then version.
 
     Raises InvalidName if provider (e.g. ``openstack``) or stack (e.g. ``scs``) have other characters than lower-case
-    letters and digits. Names with a dash or dot could not be parsed; Kubernetes rejects other characters.
+    letters and digits. The stack may have dashes between them; a provider with a dash could not be parsed.
     """
 
     provider: str
@@ -38,11 +41,15 @@ class ReleaseName:
     version: StackVersion
 
     def __post_init__(self) -> None:
-        for what, part in (("provider", self.provider), ("cluster stack name", self.stack)):
-            if not _PART.fullmatch(part):
-                raise InvalidName(
-                    f"{shown(part)} is not a valid {what}: use only lower-case letters and digits, without dashes"
-                )
+        if not _PROVIDER.fullmatch(self.provider):
+            raise InvalidName(
+                f"{shown(self.provider)} is not a valid provider: use only lower-case letters and digits, no dashes"
+            )
+        if not _STACK.fullmatch(self.stack):
+            raise InvalidName(
+                f"{shown(self.stack)} is not a valid cluster stack name: use only lower-case letters and digits, with "
+                "single dashes between them"
+            )
 
     @property
     def series(self) -> str:
@@ -88,11 +95,11 @@ def parse_class(text: object) -> ReleaseName:
 
 def _parse(text: object, version: Callable[[str], StackVersion], what: str, example: str) -> ReleaseName:
     remedy = f"write <provider>-<stack>-<major>-<minor>-<version>, like {example}"
-    parts = text.split("-", 4) if isinstance(text, str) else []
-    if len(parts) != 5:
+    parts = _NAME.fullmatch(text) if isinstance(text, str) else None
+    if parts is None:
         raise InvalidName(f"{shown(text)} is not a valid {what} name: {remedy}")
     try:
-        return ReleaseName(parts[0], parts[1], KubernetesMinor.parse(f"{parts[2]}.{parts[3]}"), version(parts[4]))
+        return ReleaseName(parts[1], parts[2], KubernetesMinor.parse(f"{parts[3]}.{parts[4]}"), version(parts[5]))
     except SpecError as error:
         raise InvalidName(f"{shown(text)} is not a valid {what} name ({error}): {remedy}") from None
 

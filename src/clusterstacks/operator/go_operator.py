@@ -246,6 +246,17 @@ def notices(flags: argparse.Namespace) -> tuple[str, ...]:
     )
 
 
+def without_place(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Choose the directory if neither flags nor variables name the place of ``--source``; return the notice.
+
+    The Go operator starts in this case, and its objects report that they have no source.
+    """
+    if not flags.source or flags.source_location or KINDS[flags.source].from_flags("", environ) is not None:
+        return ()
+    missing, flags.source = flags.source, DIRECTORY.name
+    return (f"--source {missing} has no effect, because its variables are not set: releases are read from a directory",)
+
+
 def boolean(text: str) -> bool:
     """Read the value of a flag as Go's flag package does; an argparse.ArgumentTypeError for other texts."""
     if text.lower() in _TRUE:

@@ -21,7 +21,7 @@ from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
 from clusterstacks.operator.controllers.registered import PROVIDERS, REGISTRATIONS
 from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
-from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
+from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes, without_place
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
 from clusterstacks.operator.webhooks.configuration import FAIL, IGNORE
@@ -29,11 +29,11 @@ from clusterstacks.release.sources.stack_source import NOTHING_ALLOWED
 from clusterstacks.runtime.log_format import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
-LEVELS: Final = {"warn": "warning"}
-"""Other names of log levels, as in zap."""
+LEVELS: Final = {"debug": "debug", "info": "info", "warning": "warning", "warn": "warning", "error": "error"}
+"""Log levels by name; ``warn`` as in zap."""
 
 OWN_DIRECTORY: Final = SourceSpec(directory=DirectoryPlace())
 
@@ -102,8 +102,11 @@ def parse_settings(
     """
     parser = option_parser(RELEASE_DIR if not started_as_manager(program) else GO_RELEASE_DIR)
     flags = parser.parse_args(two_dashes(arguments))
+    as_manager = started_as_manager(program)
     try:
-        settings = _settings(flags, environ, service_account, as_manager=started_as_manager(program))
+        more = without_place(flags, environ) if as_manager else ()
+        settings = _settings(flags, environ, service_account, as_manager=as_manager)
+        settings = replace(settings, notices=(*settings.notices, *more))
         return _of_shard(settings) if settings.shard else settings
     except SpecError as error:
         parser.error(error.message)
@@ -158,19 +161,30 @@ def _settings(
         drift_interval=flags.drift_interval,
         election=None if flags.observe else election_settings(flags, own, lease),
         workers={
-            registration.name: getattr(flags, f"{registration.name}_concurrency")
+            registration.name: getattr(flags, f"{registration.name}_concurrency") or 1
             for registration in REGISTRATIONS
             if registration.concurrency
         },
-        log_level=LEVELS.get(flags.log_level, flags.log_level),
+        log_level=LEVELS.get(flags.log_level, "info"),
         log_format=flags.log_format,
         as_manager=as_manager,
         take_over=flags.take_over,
         release_upgrades=flags.release_upgrades,
         observe=flags.observe,
         once=flags.once,
-        notices=notices(flags),
+        notices=(*notices(flags), *_lenient(flags)),
     )
+
+
+def _lenient(flags: argparse.Namespace) -> Iterator[str]:
+    """Yield a notice for each argument that the Go operator accepts although it cannot mean what it says."""
+    if flags.log_level not in LEVELS:
+        yield f"--log-level {flags.log_level} is not a level: info is used; write {', '.join(LEVELS)}"
+    if flags.words:
+        yield f"{' '.join(flags.words)!r} is not a flag and has no effect: remove it from the arguments"
+    for registration in REGISTRATIONS:
+        if registration.concurrency and not getattr(flags, f"{registration.name}_concurrency"):
+            yield f"--{registration.name}-concurrency 0 counts as 1: write a positive number"
 
 
 class _ArgumentParser(argparse.ArgumentParser):
@@ -196,7 +210,6 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     add_election_options(parser)
     _add_concurrency(parser)
     other = parser.add_argument_group("other")
-    levels = ["debug", "info", "warning", "warn", "error"]
     other.add_argument(
         "--drift-interval",
         type=_interval,
@@ -205,7 +218,12 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         help="interval at which delivered objects are compared with what was delivered, from 10s to 24h, or off; "
         "spec.drift.interval of a ClusterStack and an annotation of a Cluster precede it",
     )
-    other.add_argument("--log-level", choices=levels, default="info", help="minimum level of log messages")
+    other.add_argument(
+        "--log-level",
+        default="info",
+        metavar="LEVEL",
+        help=f"minimum level of log messages: {', '.join(LEVELS)}; another word is info, as in the Go operator",
+    )
     other.add_argument("--log-format", choices=[*FORMATS], default="json", help="format of the lines of the log")
     other.add_argument(
         "--take-over",
@@ -231,6 +249,7 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         help="with --observe: end when everything was compared, with 0 if nothing would be written, else with 3",
     )
     add_go_flags(other)
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     return parser
 
 
@@ -406,7 +425,7 @@ def _add_concurrency(parser: argparse.ArgumentParser) -> None:
         if registration.concurrency:
             group.add_argument(
                 f"--{registration.name}-concurrency",
-                type=_positive,
+                type=_count,
                 default=registration.concurrency,
                 metavar="N",
                 help=registration.concurrency_help,
@@ -470,7 +489,7 @@ def _shards(text: str) -> frozenset[str]:
     return frozenset(map(_shard, filter(None, text.split(","))))
 
 
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
     return int(text)

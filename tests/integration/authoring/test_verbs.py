@@ -37,11 +37,11 @@ def test_new_stack_has_only_placeholder_findings(
 def test_error_is_printed_in_compiler_format_and_sets_the_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = write(tmp_path / "wrong", tiny({"csctl.yaml": SETTINGS.replace("tiny", "ti-ny")}))
+    wrong = write(tmp_path / "wrong", tiny({"csctl.yaml": SETTINGS.replace("tiny", "ti--ny")}))
 
     assert call_csctl("lint", wrong) == output.MUST_CHANGE
     first, second, *_, last = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"{wrong}/csctl.yaml:3: error[settings] config.clusterStackName is 'ti-ny'")
+    assert first.startswith(f"{wrong}/csctl.yaml:3: error[settings] config.clusterStackName is 'ti--ny'")
     assert second.startswith("    expected lower-case letters")
     assert last == f"{wrong}: 1 error, no warnings"
 

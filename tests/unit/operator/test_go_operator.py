@@ -81,6 +81,24 @@ def test_log_level_warn_is_accepted() -> None:
     assert parse_settings(["--log-level", "warn"]).log_level == "warning"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "notice"),
+    [
+        (["-log-level=trace"], "--log-level trace is not a level: info is used"),
+        (["-log-level", "INFO"], "--log-level INFO is not a level"),
+        (["-clusteraddon-concurrency=0"], "--clusteraddon-concurrency 0 counts as 1"),
+        (["-leader-elect=true", "more", "words", "--"], "'more words' is not a flag"),
+        (["-source", "oci"], "--source oci has no effect, because its variables are not set"),
+    ],
+)
+def test_arguments_that_the_go_operator_accepts_start_with_a_notice(arguments: list[str], notice: str) -> None:
+    settings = parse_settings(arguments, program="/manager")
+
+    assert [notice in one for one in settings.notices] == [True]
+    assert (settings.log_level, settings.workers["clusteraddon"] > 0) == ("info", True)
+    assert address(settings).kind is source_kinds.DIRECTORY
+
+
 @pytest.mark.regression("DROP-H5")
 @pytest.mark.parametrize(
     ("program", "is_manager"),

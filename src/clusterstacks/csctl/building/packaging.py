@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.building.pinning import ADDON_DIRECTORY, with_addon_versions
@@ -65,6 +65,8 @@ def fill_versions(tree: Mapping[str, bytes], settings: StackSettings, metadata: 
 
 def package(files: Mapping[str, bytes], name: ReleaseName, metadata: Metadata, hashes: Hashes) -> dict[str, bytes]:
     """Make all files of a release from those of :func:`fill_versions`; the same files give the same bytes."""
+    if metadata.cluster_class is None:
+        hashes = replace(hashes, cluster_class_dir="")
     return {
         METADATA: yaml.dump(metadata.document()).encode(),
         HASHES: json.dumps(hashes.document(), indent=2).encode(),

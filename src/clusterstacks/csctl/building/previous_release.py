@@ -145,8 +145,8 @@ async def is_from_same_source(remote: Remote, built: Path) -> bool:
 
 
 def _identity(contents: Contents) -> tuple[Metadata, Hashes]:
-    # csctl written in Go has no hash of node-images/; the hash of the stack includes it.
-    return _metadata(contents), replace(_hashes(contents), node_images_dir="")
+    # csctl written in Go has no hash of node-images/ and maybe of cluster-class/; the hash of the stack includes both.
+    return _metadata(contents), replace(_hashes(contents), node_images_dir="", cluster_class_dir="")
 
 
 def previous_build(into: Path, metadata: Metadata, stack: StackDirectory) -> PreviousRelease:

@@ -39,7 +39,9 @@ FORMER_CSCTL = "csmctl.yaml"
 """Name of csctl.yaml when csctl was called csmctl."""
 
 # YAML reads 1.30 as a number, which equals 1.3. The text keeps the difference.
-_WRITTEN_VERSION = re.compile(rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+)["']?[ \t]*(?:#.*)?\r?$""", re.MULTILINE)
+_WRITTEN_VERSION = re.compile(
+    rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+(?:\+[0-9A-Za-z.-]+)?)["']?[ \t]*(?:#.*)?\r?$""", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,6 @@ def _full(node: Node, remedy: str) -> KubernetesVersion:
         version = KubernetesVersion.parse(node.value)
     except InvalidVersion:
         raise node.refuse(remedy) from None
-    if version.build:  # a build of a distribution, or a typing error: stacks are for upstream releases
+    if version.build and not version.build.startswith("+"):  # a typing error, where +rke2r1 is of a distribution
         raise node.refuse(remedy)
     return version

@@ -90,6 +90,7 @@ def hash_tree(tree: Mapping[str, bytes], addons: Mapping[str, str] | None = None
         cluster_addon_values="" if values is None else file_hash(values),
         node_image_dir=below("node-image/"),
         node_images_dir=below("node-images/"),
+        cluster_class_dir=below("cluster-class/"),
         cluster_addon_pinned=below("cluster-addon/", versions=sha256(lines.encode()).hexdigest()) if addons else "",
     )
 

@@ -27,6 +27,8 @@ class CustomVersions:
     cluster_stack: StackVersion
     cluster_addon: StackVersion
     node_image: StackVersion
+    cluster_class: StackVersion | None = None
+    """None for that of metadata.yaml, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,15 @@ class VersionChooser:
 
     async def choose(self, stack: StackDirectory) -> VersionChoice:
         """Choose the versions of the next release of a stack; NothingChanged if the newest has the same source."""
-        source = StackSource(stack.settings.kubernetes, stack.hashes)
+        written = written_metadata(stack.tree)
+        cluster_class = written.cluster_class if written else None
+        source = StackSource(stack.settings.kubernetes, stack.hashes, cluster_class)
         if self._custom is not None:
-            versions = self._custom
-            metadata = Metadata(versions.cluster_stack, source.kubernetes, versions.cluster_addon, versions.node_image)
+            given = self._custom
+            cluster_class = given.cluster_class or cluster_class
+            metadata = Metadata(
+                given.cluster_stack, source.kubernetes, given.cluster_addon, given.node_image, cluster_class
+            )
             return VersionChoice(version_rules.custom_release(metadata))
         if self._mode is Mode.HASH:
             return VersionChoice(version_rules.hash_release(source))

@@ -69,6 +69,8 @@ class StackSource:
 
     kubernetes: KubernetesVersion
     hashes: Hashes
+    cluster_class: StackVersion | None = None
+    """The version of the class in metadata.yaml of the source; None if releases need none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +109,21 @@ class NextRelease:
 def stable_release(source: StackSource, before: PreviousRelease | None) -> NextRelease:
     """Choose the versions of the next stable release; NothingChanged if ``before`` has the same source."""
     if before is None:
-        return uniform_release(source.kubernetes, StackVersion(1), "first release")
+        return uniform_release(source, StackVersion(1), "first release")
     if _is_same(source, before):
         raise NothingChanged(before.name)
     old = before.metadata
     after = next_stable(old.cluster_stack).dot
-    changes = (
+    changes = [
         VersionChange("clusterStack", old.cluster_stack.dot, after, _stack_changes(source, before)),
         _component("clusterAddon", old.cluster_addon, _addon_changes(source.hashes, before)),
         _component("nodeImage", old.node_image, _node_image_changes(source.hashes, before)),
-    )
-    stack, addon, node_image = (StackVersion.parse(change.after) for change in changes)
-    return NextRelease(Metadata(stack, source.kubernetes, addon, node_image), changes)
+    ]
+    cluster_class = old.cluster_class or source.cluster_class
+    if cluster_class is not None:
+        changes.append(_component("clusterClass", cluster_class, _class_changes(source.hashes, before)))
+    stack, *components = (StackVersion.parse(change.after) for change in changes)
+    return NextRelease(Metadata(stack, source.kubernetes, *components), tuple(changes))
 
 
 def beta_release(source: StackSource, listing: PublishedReleases, before: PreviousRelease | None) -> NextRelease:
@@ -137,13 +142,13 @@ def beta_release(source: StackSource, listing: PublishedReleases, before: Previo
     reason = (
         f"on the way to v{major}, {stable} is the newest stable one" if stable else "there is no stable release yet"
     )
-    return uniform_release(source.kubernetes, after, reason, before.metadata if before else None)
+    return uniform_release(source, after, reason, before.metadata if before else None)
 
 
 def hash_release(source: StackSource) -> NextRelease:
     """Return the version that is derived from the content of the source."""
     version = StackVersion(0, SHA, source.hashes.short)
-    return uniform_release(source.kubernetes, version, "the hash of the source")
+    return uniform_release(source, version, "the hash of the source")
 
 
 def custom_release(metadata: Metadata) -> NextRelease:
@@ -152,14 +157,15 @@ def custom_release(metadata: Metadata) -> NextRelease:
 
 
 def uniform_release(
-    kubernetes: KubernetesVersion, version: StackVersion, reason: str, before: Metadata | None = None
+    source: StackSource, version: StackVersion, reason: str, before: Metadata | None = None
 ) -> NextRelease:
     """Return one version for the stack and all components."""
-    release = _new(Metadata(version, kubernetes, version, version), reason)
+    counts_class = (source.cluster_class or (before and before.cluster_class)) is not None
+    release = _new(Metadata(version, source.kubernetes, version, version, version if counts_class else None), reason)
     if before is None:
         return release
     old = _texts(before)
-    return replace(release, changes=tuple(replace(one, before=old[one.component]) for one in release.changes))
+    return replace(release, changes=tuple(replace(one, before=old.get(one.component, "")) for one in release.changes))
 
 
 def next_stable(version: StackVersion) -> StackVersion:
@@ -170,7 +176,7 @@ def next_stable(version: StackVersion) -> StackVersion:
 def differences(written: Metadata, newest: Metadata) -> tuple[VersionChange, ...]:
     """Return the versions of the newest release that metadata.yaml of the source does not have."""
     there, here = _texts(newest), _texts(written)
-    return tuple(VersionChange(key, there[key], here[key], "") for key in here if here[key] != there[key])
+    return tuple(VersionChange(key, there[key], here.get(key, ""), "") for key in there if here.get(key) != there[key])
 
 
 def _new(metadata: Metadata, reason: str) -> NextRelease:
@@ -179,11 +185,12 @@ def _new(metadata: Metadata, reason: str) -> NextRelease:
 
 
 def _texts(metadata: Metadata) -> Mapping[str, str]:
-    return {
+    texts = {
         "clusterStack": metadata.cluster_stack.dot,
         "clusterAddon": metadata.cluster_addon.dot,
         "nodeImage": metadata.node_image.dot if metadata.node_image else "",
     }
+    return texts | ({"clusterClass": metadata.cluster_class.dot} if metadata.cluster_class else {})
 
 
 def _component(component: str, before: StackVersion | None, reason: str) -> VersionChange:
@@ -230,6 +237,12 @@ def _node_image_changes(hashes: Hashes, before: PreviousRelease) -> str:
         ("node-images/", hashes.node_images_dir, before.hashes.node_images_dir),
     )
     return ", ".join(_directory_changes(name, before, known=bool(old)) for name, new, old in pairs if new != old)
+
+
+def _class_changes(hashes: Hashes, before: PreviousRelease) -> str:
+    """Describe the changes of the class; empty if there are none."""
+    old = before.hashes.cluster_class_dir
+    return "" if hashes.cluster_class_dir == old else _directory_changes("cluster-class/", before, known=bool(old))
 
 
 def _directory_changes(directory: str, before: PreviousRelease, *, known: bool) -> str:

@@ -26,10 +26,11 @@ from clusterstacks.csctl.shared.release_ref import DIRECTORY_OR_REF, DirectoryOr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import date
 
     from click.shell_completion import CompletionItem
 
-    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.model.versions import KubernetesVersion
     from clusterstacks.plan.clusters.context import UpgradeContext
     from clusterstacks.plan.compat.constraints import Judges
@@ -300,6 +301,58 @@ def update(file: Path) -> None:
     output.say(f"{installed.name}: facts of {installed.read}, {installed.origin}")
     if installed.name in built_in and installed.read < built_in[installed.name].read:
         output.note(f"the built-in facts are newer (of {built_in[installed.name].read})")
+
+
+@compat.group(name="import", short_help="Install facts of a community data set.")
+def import_group() -> None:
+    """Install facts of a community data set for your user, about components without built-in facts.
+
+    Most of their rows name no source, so these facts never make a combination incompatible: outside of them it is
+    untested. csctl downloads nothing: fetch the data first, and respect its licence.
+    """
+
+
+@import_group.command(short_help="Import the compatibility files of Plural.")
+@click.argument("directory", metavar="DIR", type=DIRECTORY)
+def plural(directory: Path) -> None:
+    """Import the directory static/compatibilities of the repository pluralsh/console."""
+    from datetime import UTC, datetime
+
+    from clusterstacks.model import yaml
+    from clusterstacks.plan.compat.community_facts import facts_of_plural
+
+    today = datetime.now(UTC).date()
+    for file in sorted(directory.glob("*.yaml")):
+        _install_community(
+            file.stem, facts_of_plural(file.stem, yaml.load(file.read_bytes(), name=str(file)), today), today
+        )
+
+
+@import_group.command(short_help="Import a product of endoflife.date.")
+@click.argument("file", type=FILE)
+def endoflife(file: Path) -> None:
+    """Import a file products/NAME.md of the repository endoflife-date/endoflife.date, mostly for its days."""
+    from datetime import UTC, datetime
+
+    from clusterstacks.plan.compat.community_facts import facts_of_endoflife
+
+    today = datetime.now(UTC).date()
+    _install_community(file.stem, facts_of_endoflife(file.stem, file.read_text("utf-8"), today), today)
+
+
+def _install_community(component: str, document: Manifest | None, today: date) -> None:
+    """Install a facts file, unless there are built-in facts or it has no usable row (None); print what happened."""
+    from clusterstacks.model import yaml
+    from clusterstacks.plan.compat.library import OWN_SHAPE, facts, install_content
+
+    if component in facts().components or component in OWN_SHAPE:
+        output.note(f"{component}: skipped, the built-in facts name their sources")
+        return
+    if document is None:
+        output.note(f"{component}: skipped, no row names Kubernetes versions or an end of support")
+        return
+    installed = install_content(yaml.dump(document).encode(), component, installed_facts_directory(), today)
+    output.say(f"{component}: {len(document['versions'])} statements, {installed.origin}")
 
 
 @compat.command(short_help="Write the first compatibility.yaml of a stack.")

@@ -25,8 +25,9 @@ from clusterstacks.model.documents import listed
 from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from clusterstacks.csctl.building.discover import StackDirectory
     from clusterstacks.csctl.building.remotes import Publisher
     from clusterstacks.csctl.building.version_inputs import CustomVersions
 
@@ -61,6 +62,11 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--cluster-stack-version", metavar="VERSION", help="Version of the stack, with --mode custom."),
     click.option("--cluster-addon-version", metavar="VERSION", help="Version of the addons, with --mode custom."),
     click.option("--node-image-version", metavar="VERSION", help="Version of the node images, with --mode custom."),
+    click.option(
+        "--cluster-class-version",
+        metavar="VERSION",
+        help="Version of the class, with --mode custom.  [default: that of metadata.yaml, which may have none]",
+    ),
     click.option("--node-image-registry", "-r", "registry", default="", help="Registry for the node image plugin."),
     dependency_options,
     trust_options,
@@ -151,12 +157,15 @@ class CreateOptions:
     cluster_stack_version: str | None
     cluster_addon_version: str | None
     node_image_version: str | None
+    cluster_class_version: str | None
     registry: str
     dependencies: str
     offline: bool
     trust: ServerTrust
     write_metadata: bool
     strict: bool
+    lacks_remote: bool = False
+    """A remote would be read, but neither an option nor a variable names one."""
 
     @property
     def uses_remote(self) -> bool:
@@ -182,6 +191,8 @@ async def _create(options: CreateOptions) -> None:
             newest=None if options.offline else partial(newest_patch, web),
         )
         await _check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
+        if options.lacks_remote:
+            _check_newest_is_known(stacks)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError(
                 "MetadataAmbiguous", "metadata.yaml can contain only one version: choose a minor with --kubernetes"
@@ -212,6 +223,21 @@ async def _create(options: CreateOptions) -> None:
                 published[directory.name] = await publish_release(publisher, directory, output.note)
         if options.form != TEXT:
             output.print_document({"releases": [_document(directory, published) for directory in built]}, options.form)
+
+
+def _check_newest_is_known(stacks: Sequence[StackDirectory]) -> None:
+    """Refuse to begin at v1 only because a job lost the variables of its registry."""
+    from clusterstacks.csctl.building.discover import shown_path
+    from clusterstacks.release.release import METADATA
+
+    for stack in stacks:
+        if METADATA not in stack.tree:
+            raise SpecError(
+                "NewestReleaseUnknown",
+                f"{shown_path(stack.root)}: the newest release is unknown, because neither GIT_* nor OCI_* is set and "
+                f"the stack has no {METADATA}; set the variables of the registry, or use --remote none for a first "
+                "release",
+            )
 
 
 async def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
@@ -276,8 +302,13 @@ def _custom_versions(options: CreateOptions) -> CustomVersions | None:
 
     if options.mode != "custom":
         return None
-    given = (options.cluster_stack_version, options.cluster_addon_version, options.node_image_version)
-    return CustomVersions(*(StackVersion.parse_dot(text) for text in given))
+    given = (
+        options.cluster_stack_version,
+        options.cluster_addon_version,
+        options.node_image_version,
+        options.cluster_class_version,
+    )
+    return CustomVersions(*(StackVersion.parse_dot(text) for text in given if text))
 
 
 def _absolute_if_path(registry: str) -> str:
@@ -309,7 +340,7 @@ def _with_remote(options: CreateOptions, environ: Mapping[str, str]) -> CreateOp
         )
     if reason:
         output.note(f"remote {remote}, because {reason} (--remote selects another)")
-    return replace(options, remote=remote)
+    return replace(options, remote=remote, lacks_remote=remote == "none" and bool(reason))
 
 
 def _check_versions(options: CreateOptions) -> None:
@@ -320,6 +351,7 @@ def _check_versions(options: CreateOptions) -> None:
     }
     if options.mode == "custom" and (missing := [name for name, value in given.items() if not value]):
         raise click.UsageError(f"--mode custom needs {', '.join(missing)}")
+    given["--cluster-class-version"] = options.cluster_class_version
     if options.mode != "custom" and (extra := [name for name, value in given.items() if value]):
         raise click.UsageError(f"{', '.join(extra)} can only be used with --mode custom")
     if options.write_metadata and options.mode == "hash":

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> None:  # noqa: A001 - the verb's name
     """Print the hashes of a stack directory, as in hashes.json of its releases.
 
-    The hashes are identical to those of csctl written in Go. nodeImagesDir (of node-images/) and clusterAddonPinned (of
-    cluster-addon/ with the versions of stack.yaml or versions.yaml) are additions. The first 7 characters of
-    clusterStack are the version of --mode hash. Like 'csctl create', hash uses the release of csctl.yaml, or with
-    --kubernetes or --all-minors the releases of versions.yaml and stack.yaml.
+    The hashes are identical to those of csctl written in Go. nodeImagesDir (of node-images/), clusterClassDir (of
+    cluster-class/, in releases that count the class) and clusterAddonPinned (of cluster-addon/ with the versions of
+    stack.yaml or versions.yaml) are additions. The first 7 characters of clusterStack are the version of --mode hash.
+    Like 'csctl create', hash uses the release of csctl.yaml, or with --kubernetes or --all-minors the releases of
+    versions.yaml and stack.yaml.
     """
     by_series = _hashes(directory, kubernetes, listed=all_minors or bool(kubernetes))
     if form != TEXT:

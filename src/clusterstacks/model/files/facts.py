@@ -63,7 +63,8 @@ class Source(Section):
         id: Unique in the file.
         url: Address of the document, with the commit if it is a file of a repository.
         retrieved: Day on which it was read.
-        authority: upstream, mirror (a copy of upstream's content) or secondary (a third party).
+        authority: upstream, mirror (a copy of upstream's content), secondary (a third party) or community (a data set,
+            which never makes a pair incompatible).
         published: Day of its content.
         snapshot: Day of the newest commit of the repository that was read.
         note: Free text.
@@ -72,7 +73,7 @@ class Source(Section):
     id: Text
     url: Text
     retrieved: Day
-    authority: Literal["upstream", "mirror", "secondary"]
+    authority: Literal["upstream", "mirror", "secondary", "community"]
     published: Day | None = None
     snapshot: Day | None = None
     note: Any = None

@@ -43,6 +43,7 @@ class Hashes(Section):
         cluster_addon_values: Hash of ``cluster-addon-values.yaml``.
         node_image_dir: Hash of ``node-image/``.
         node_images_dir: Hash of ``node-images/``.
+        cluster_class_dir: Hash of ``cluster-class/``, in releases whose metadata.yaml has a version of the class.
         cluster_addon_pinned: Hash of ``cluster-addon/`` with the versions of versions.yaml: releases of two Kubernetes
             minors then come from the same directory and have different addons.
     """
@@ -54,6 +55,7 @@ class Hashes(Section):
     cluster_addon_values: _Hash = ""
     node_image_dir: _Hash = ""
     node_images_dir: _Hash = ""
+    cluster_class_dir: _Hash = ""
     cluster_addon_pinned: _Hash = ""
 
     @property

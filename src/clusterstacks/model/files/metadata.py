@@ -32,12 +32,14 @@ class Metadata:
         kubernetes: Its Kubernetes version; clusters of its class run exactly this one.
         cluster_addon: Version of the addons; may be lower than ``cluster_stack``.
         node_image: Version of the node images; None in releases of stacks without node images.
+        cluster_class: Version of the class; None in most releases, because released csctl does not write it.
     """
 
     cluster_stack: StackVersion
     kubernetes: KubernetesVersion
     cluster_addon: StackVersion
     node_image: StackVersion | None = None
+    cluster_class: StackVersion | None = None
 
     def document(self) -> Manifest:
         """Return the content of metadata.yaml.
@@ -47,12 +49,21 @@ class Metadata:
         components = {"clusterAddon": self.cluster_addon.dot}
         if self.node_image is not None:
             components["nodeImage"] = self.node_image.dot
+        if self.cluster_class is not None:
+            components["clusterClass"] = self.cluster_class.dot
         versions = {
             "clusterStack": self.cluster_stack.dot,
             "kubernetes": self.kubernetes.text,
             "components": components,
         }
         return {"apiVersion": API_VERSION, "versions": versions}
+
+
+_OptionalVersion = Annotated[
+    StackVersionText | None,
+    BeforeValidator(lambda text: None if text == "" else text),
+    Field(json_schema_extra={"pattern": f"^$|{STACK_VERSION}"}),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +73,14 @@ class _Components(Section):
     Args:
         cluster_addon: Version of the addons; may be lower than that of the stack.
         node_image: Version of the node images.
+        cluster_class: Version of the class, for csctl versions that count it.
     """
 
     __pydantic_config__ = OPEN
 
     cluster_addon: StackVersionText
-    node_image: Annotated[
-        StackVersionText | None,
-        BeforeValidator(lambda text: None if text == "" else text),
-        Field(json_schema_extra={"pattern": f"^$|{STACK_VERSION}"}),
-    ] = None
+    node_image: _OptionalVersion = None
+    cluster_class: _OptionalVersion = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,14 @@ def parse_metadata(document: object, *, file: str = "metadata.yaml") -> Metadata
         file: Name of the file in messages.
 
     Raises:
-        InvalidMetadata: A version other than ``nodeImage`` is missing, or one is invalid.
+        InvalidMetadata: A version other than ``nodeImage`` and ``clusterClass`` is missing, or one is invalid.
     """
     versions = read(MetadataFile, document, file=file, error=InvalidMetadata).versions
     components = versions.components
-    return Metadata(versions.cluster_stack, versions.kubernetes, components.cluster_addon, components.node_image)
+    return Metadata(
+        versions.cluster_stack,
+        versions.kubernetes,
+        components.cluster_addon,
+        components.node_image,
+        components.cluster_class,
+    )

@@ -10,12 +10,17 @@ from pydantic import Field
 
 from clusterstacks.model.files.definitions import NUMBER, OPEN, Remedy, Section, Text, matching
 
-_PATCH: Final = rf"\.{NUMBER}(-(alpha|beta|rc)\.{NUMBER})?"
+_PATCH: Final = rf"\.{NUMBER}(-(alpha|beta|rc)\.{NUMBER})?(\+[0-9A-Za-z.-]+)?"
 
-StackName = Annotated[
+ProviderName = Annotated[
     str,
     matching("[a-z0-9]+"),
-    Remedy("expected lower-case letters and digits only, because dashes separate the parts of a release name"),
+    Remedy("expected lower-case letters and digits only, because a dash ends the provider in the name of a release"),
+]
+StackName = Annotated[
+    str,
+    matching("[a-z0-9]+(-[a-z0-9]+)*"),
+    Remedy("expected lower-case letters and digits, with single dashes between them"),
 ]
 Version = Annotated[Text, Remedy("write a version in quotes")]
 # YAML reads 1.30 as a number.
@@ -35,7 +40,7 @@ class ProviderSettings(Section):
         api_version: API version of config: PROVIDER.csctl.clusterstack.x-k8s.io/v1alpha1.
     """
 
-    type: StackName
+    type: ProviderName
     config: Mapping[Any, Any] | None = None
     api_version: Any = None
 
@@ -45,8 +50,9 @@ class CsctlConfig(Section):
     """Name and versions of the stack.
 
     Args:
-        cluster_stack_name: Name of the stack: lower-case letters and digits.
-        kubernetes_version: Full version, for example v1.35.4. A minor such as v1.35 only beside stack.yaml.
+        cluster_stack_name: Name of the stack: lower-case letters, digits and dashes.
+        kubernetes_version: Full version, for example v1.35.4 or, of a distribution, v1.35.4+rke2r1. A minor such as
+            v1.35 only beside stack.yaml.
     """
 
     cluster_stack_name: StackName
@@ -72,14 +78,14 @@ class StackFile(Section):
 
     Args:
         provider: Infrastructure provider: lower-case letters and digits.
-        cluster_stack_name: Name of the stack: lower-case letters and digits.
+        cluster_stack_name: Name of the stack: lower-case letters, digits and dashes.
         kubernetes_version: A full version such as 1.35.4, or a minor such as 1.35 for its newest patch.
         addons: Version of a chart dependency, or a range that must contain it, such as 2.35.x.
     """
 
     __pydantic_config__ = OPEN
 
-    provider: StackName
+    provider: ProviderName
     cluster_stack_name: StackName
     kubernetes_version: _KubernetesVersion = None
     addons: Mapping[str, Version] = field(default_factory=dict)

@@ -143,7 +143,8 @@ class ClassAccess:
         owned = [text(release, "metadata", "name") for release in self.releases.by_index(STACK_INDEX, str(key))]
         series = f"{use.release.series}-"
         names = (release_named(name) for name in (*owned, *(listed or ())) if name.startswith(series))
-        releases = frozenset({*named, *filter(None, names), *([use.release] if exists else [])})
+        same = (name for name in names if name is not None and name.series == use.release.series)
+        releases = frozenset({*named, *same, *([use.release] if exists else [])})
         return StackOffer(
             key,
             provider,

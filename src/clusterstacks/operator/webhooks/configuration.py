@@ -36,7 +36,7 @@ IGNORE, FAIL = "Ignore", "Fail"
 """Failure policies: what the API server does with a write while the webhooks do not answer."""
 
 # The regular expression is that of domain.names.parse_class; Clusters of other classes are not sent to the webhook.
-_CLASS: Final = "^[a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$"
+_CLASS: Final = "^[a-z0-9]+(-[a-z0-9]+)+-[0-9]+-[0-9]+-v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$"
 _ADDON: Final = "clusterstack.x-k8s.io/addon"
 
 

@@ -113,13 +113,17 @@ def install(file: Path, into: Path, today: date) -> ComponentFacts:
         OSError: A file cannot be read or written.
     """
     with file.open("rb") as reader:
-        content = reader.read(MAX_BYTES + 1)
-    document = yaml.load(content, name=str(file), max_bytes=MAX_BYTES)
+        return install_content(reader.read(MAX_BYTES + 1), str(file), into, today)
+
+
+def install_content(content: bytes, file: str, into: Path, today: date) -> ComponentFacts:
+    """Install the content of a facts file as :func:`install` does; ``file`` is its name in messages."""
+    document = yaml.load(content, name=file, max_bytes=MAX_BYTES)
     component = document.get("component") if isinstance(document, dict) else None
     if component in OWN_SHAPE:
         raise SpecError("FactsBuiltIn", f"{file} is about Kubernetes itself; these facts come with csctl: update csctl")
-    component_facts = read_facts(content, str(file))
-    check_consistency(document, file=str(file), today=today)
+    component_facts = read_facts(content, file)
+    check_consistency(document, file=file, today=today)
     into.mkdir(parents=True, exist_ok=True)
     place = into / f"{component_facts.name}{SUFFIX}"
     hidden = place.with_name(f".{place.name}.{os.getpid()}")

@@ -66,6 +66,9 @@ _STRENGTH: Final = (TESTED, "supported", "recommended", "documented", "bundled",
 REMEMBERED: Final = 10_000
 """Number of cached judgements (arbitrary: 15 components of 12 releases with 8 minors are 1,440 pairs)."""
 
+COMMUNITY: Final = "community"
+"""Authority of facts of a community data set: outside of them a pair is untested, never incompatible."""
+
 MANAGEMENT: Final = "management"
 """Role of a statement about the cluster in which Cluster API runs."""
 
@@ -80,7 +83,7 @@ class FactSource:
     published: str = ""
     """The day of its content; empty where it is not known."""
     authority: str = "upstream"
-    """``upstream``, ``mirror`` (a copy) or ``secondary`` (a third party)."""
+    """``upstream``, ``mirror`` (a copy), ``secondary`` (a third party) or ``community`` (a data set)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,9 @@ class ComponentFacts:
         )
 
     def _judgement(self, verdict: Verdict, text: str, source: FactSource | None = None, doubt: str = "") -> Judgement:
+        if source is not None and source.authority == COMMUNITY:
+            doubt = f"{doubt}community "
+            verdict = Verdict.UNTESTED if verdict is Verdict.INCOMPATIBLE else verdict
         return Judgement(verdict, f"{text} ({doubt}facts of {self.read})", source.url if source is not None else "")
 
     def support_end(self, version: SemVer) -> SupportEnd | None:

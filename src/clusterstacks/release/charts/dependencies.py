@@ -47,7 +47,8 @@ def chart_lock_outdated(chart: str, lock: str, problem: str) -> SpecError:
     """Return the error for a lock file that does not match the dependencies of its chart."""
     return SpecError(
         "ChartLockOutdated",
-        f"{chart}: {lock} does not match the dependencies of the chart: {problem}; run helm dependency update",
+        f"{chart}: {lock} does not match the dependencies of the chart: {problem}; run helm dependency update, or "
+        "leave the charts unchanged (--dependencies leave)",
     )
 
 

@@ -257,7 +257,7 @@ def test_schema_knows_exactly_the_keys_that_the_reader_knows(part: str) -> None:
     ("file", "path", "value"),
     [
         ("csctl.yaml", ("config", "kubernetesVersion"), "1.35.x"),
-        ("csctl.yaml", ("config", "clusterStackName"), "my-stack"),
+        ("csctl.yaml", ("config", "clusterStackName"), "my_stack"),
         ("csctl.yaml", ("config", "provider"), "openstack"),
         ("csctl.yaml", ("confg",), {}),
         ("stack.yaml", ("kubernetesVersion",), "latest"),

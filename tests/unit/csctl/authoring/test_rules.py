@@ -54,7 +54,7 @@ def image_case(rule: str, line: int, images: str) -> Case:
 
 CASES = (
     Case("settings", "csctl.yaml:1", {"csctl.yaml": None}),
-    Case("settings", "csctl.yaml:3", {"csctl.yaml": SETTINGS.replace("tiny", "ti-ny")}),
+    Case("settings", "csctl.yaml:3", {"csctl.yaml": SETTINGS.replace("tiny", "ti--ny")}),
     Case("settings", "csctl.yaml:2", {"csctl.yaml": SETTINGS.replace("v1.35.4", "v1.35")}),
     Case("settings", "csctl.yaml:6", {"csctl.yaml": SETTINGS.replace("    type: test", "    type: a\n    type: b")}),
     Case("addon-versions", "stack.yaml:1", {"stack.yaml": f"{STACK}addons: {{nothere: 1.0.0}}\n"}),

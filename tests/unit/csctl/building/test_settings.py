@@ -88,26 +88,36 @@ def test_other_patch_in_csctl_yaml_is_recorded() -> None:
     assert same.unlisted is None
 
 
+def test_version_of_a_distribution_is_kept() -> None:
+    for files in (
+        {"csctl": CSCTL.replace("v1.35.4", "v1.35.4+rke2r1")},
+        {"stack": STACK.replace("1.35.3", "1.35.4+rke2r1")},
+        {"csctl": CSCTL, "versions": "- kubernetes: v1.35.4+rke2r1\n"},
+    ):
+        (settings,) = read_settings(tree(**files), listed=True)
+        assert settings.kubernetes.text == "v1.35.4+rke2r1"
+
+
 REFUSED = {
     "nothing": ({}, "csctl.yaml is missing"),
     "the former name": ({"csmctl": CSCTL}, "csmctl.yaml is the former name of csctl.yaml: rename the file"),
-    "a dash in the stack": (
-        {"csctl": CSCTL.replace("tiny", "ti-ny")},
-        "config.clusterStackName is 'ti-ny': expected lower",
+    "a dash at the end": (
+        {"csctl": CSCTL.replace("tiny", "tiny-")},
+        "config.clusterStackName is 'tiny-': expected lower",
     ),
     "a dash in the provider": (
         {"csctl": CSCTL.replace("local", "lo-cal")},
         "config.provider.type is 'lo-cal': expected",
     ),
-    "a dash in stack.yaml": (
-        {"stack": STACK.replace("tiny", "ti-ny")},
-        "stack.yaml: clusterStackName is 'ti-ny': expected",
+    "two dashes in stack.yaml": (
+        {"stack": STACK.replace("tiny", "ti--ny")},
+        "stack.yaml: clusterStackName is 'ti--ny': expected",
     ),
     "no patch": ({"csctl": CSCTL.replace("v1.35.4", "v1.35")}, "config.kubernetesVersion is 'v1.35': expected a full"),
     "two names": ({"stack": STACK, "csctl": CSCTL.replace("tiny", "big")}, "is 'big': stack.yaml has tiny"),
     "no version": ({"stack": STACK.replace("1.35.3", "new")}, "stack.yaml: kubernetesVersion is 'new'"),
     "a fourth number": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4.6")}, "is 'v1.35.4.6': expected a full"),
-    "a version of a distribution": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4+k3s1")}, "expected a full"),
+    "another suffix": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4-k3s1")}, "expected a full"),
     "a minor twice": (
         {"csctl": CSCTL, "versions": "- kubernetes: 1.35.4\n- kubernetes: 1.35.5\n"},
         "versions.yaml: [1].kubernetes is '1.35.5': another row is also for 1.35",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -174,6 +175,20 @@ async def test_hash_and_custom_modes_read_no_remote(tmp_path: Path) -> None:
 
     assert after(await VersionChooser(Mode.HASH, None, tmp_path).choose(stack)) == [f"v0-sha.{stack.hashes.short}"] * 3
     assert after(await VersionChooser(Mode.CUSTOM, None, tmp_path, given).choose(stack)) == ["v9", "v8", "v0-foo.3"]
+
+
+async def test_custom_mode_keeps_the_version_of_the_class(tmp_path: Path) -> None:
+    author = Author(tmp_path)
+    author.edit("metadata.yaml", "    clusterClass: v7\n")
+    given = CustomVersions(StackVersion(9), StackVersion(8), StackVersion(3))
+
+    for wanted, kept in ((given, "v7"), (replace(given, cluster_class=StackVersion(2)), "v2")):
+        chosen = await VersionChooser(Mode.CUSTOM, None, tmp_path, wanted).choose(first_stack(author.stack))
+        assert after(chosen) == ["v9", "v8", "v3", kept]
+    await author.build(chosen.release.metadata)
+
+    (hashes,) = author.built.glob("*/hashes.json")
+    assert "clusterClassDir" in hashes.read_text()
 
 
 async def test_first_release_notes_that_earlier_builds_do_not_count(tmp_path: Path) -> None:

@@ -120,6 +120,30 @@ def test_release_without_hashes_is_named_in_the_reason() -> None:
     assert release.changes[0].reason == "local-tiny-1-34-v3 has no hash of its source"
 
 
+@pytest.mark.parametrize(
+    ("before", "written", "hashed", "after"),
+    [
+        (None, None, "new", None),
+        (None, "v2", "new", "v3"),
+        ("v4", None, "new", "v5"),
+        ("v4", "v9", "class", "v4"),
+    ],
+)
+def test_version_of_the_class_is_chosen_where_one_is_counted(
+    before: str | None, written: str | None, hashed: str, after: str | None
+) -> None:
+    there, here = (StackVersion.parse(text) if text else None for text in (before, written))
+    source = replace(changed(cluster_class_dir=hashed), cluster_class=here)
+    hashes = replace(BEFORE.hashes, cluster_class_dir="class")
+
+    stable = stable_release(
+        source, replace(BEFORE, metadata=replace(BEFORE.metadata, cluster_class=there), hashes=hashes)
+    )
+
+    assert stable.metadata.cluster_class == (StackVersion.parse(after) if after else None)
+    assert (hash_release(source).metadata.cluster_class is None) is (written is None)
+
+
 NEXT = {"v0": "v1", "v3": "v4", "v3-beta.7": "v3", "v0-beta.3": "v1", "v0-sha.1234567": "v1", "v10-custom.9": "v10"}
 
 

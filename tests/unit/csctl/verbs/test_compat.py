@@ -269,3 +269,20 @@ def test_a_matrix_shows_hostile_names_without_control_characters(capsys: pytest.
     assert component.split()[-2:] == ["ok*", "incompatible"]
     assert "[addon \"'&]" in component
     assert hint.startswith("* not with every patch")
+
+
+def test_community_data_is_installed_beside_the_built_in_facts(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = "versions: [{version: 1.2.3, kube: ['1.35']}]"
+    for name, content in (("cilium", row), ("mine", row), ("manifest", "names: [mine]")):
+        (tmp_path / f"{name}.yaml").write_text(content)
+
+    assert run("import", "plural", tmp_path) == 0
+
+    assert [file.name for file in home.rglob("*.yaml")] == ["mine.yaml"]
+    out, err = capsys.readouterr()
+    assert out.startswith("mine: 1 statements, ")
+    assert "cilium: skipped" in err
+    assert run("show", "mine") == 0
+    assert "community" in capsys.readouterr().out

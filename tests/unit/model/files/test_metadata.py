@@ -32,8 +32,16 @@ def test_written_metadata_is_read_back() -> None:
     assert parse_metadata(DOCUMENT) == METADATA
 
 
-def test_unknown_keys_are_ignored() -> None:
+def test_version_of_the_class_is_kept() -> None:
     components = DOCUMENT["versions"]["components"] | {"clusterClass": "v3"}
+    metadata = parse_metadata({"versions": DOCUMENT["versions"] | {"components": components}})
+
+    assert metadata.cluster_class == StackVersion(3)
+    assert metadata.document()["versions"]["components"] == components
+
+
+def test_unknown_keys_are_ignored() -> None:
+    components = DOCUMENT["versions"]["components"] | {"other": "v3"}
 
     assert (
         parse_metadata(DOCUMENT | {"versions": DOCUMENT["versions"] | {"components": components}, "x": 1}) == METADATA

@@ -50,6 +50,7 @@ def test_cluster_is_reviewed_when_its_class_or_version_changes(cluster: Any) -> 
     assert asked("clusters", cluster("openstack-scs-1-35-v0-sha.abc"))
     assert asked("clusters", cluster(version="v1.35.2"), cluster())
     assert asked("clusters", cluster("openstack-scs-1-35-v2"), cluster())
+    assert asked("clusters", cluster("openstack-hosted-control-plane-1-35-v2"), cluster())
     assert asked("clusters", cluster(), {"metadata": {}, "spec": {}})
     assert asked("clusters", cluster(), {"metadata": {}})
     assert not asked("clusters", cluster(), cluster())
@@ -60,7 +61,7 @@ def test_same_class_name_in_another_namespace_is_a_change() -> None:
     assert asked("clusters", v1beta2(namespace="stacks"), v1beta2())
 
 
-@pytest.mark.parametrize("name", ["quick-start", "openstack-scs-1-35-v0-sha-abc", "", "a-b-1-2-v1.0", "x-a-b-1-2-v1"])
+@pytest.mark.parametrize("name", ["quick-start", "openstack-scs-1-35-v0-sha-abc", "", "a-b-1-2-v1.0", "x--b-1-2-v1"])
 def test_clusters_of_foreign_classes_are_not_reviewed(name: str) -> None:
     assert not asked("clusters", v1beta1(name))
     assert not asked("clusters", v1beta2(name))

@@ -26,7 +26,7 @@ from clusterstacks.plan.compat.verdicts import Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-DAY = date(2026, 11, 20)
+DAY = date(2026, 11, 27)
 FILES = sorted(
     file.name for file in resources.files(library.__package__).joinpath("facts").iterdir() if file.name != "README.md"
 )
@@ -73,34 +73,61 @@ def test_every_facts_file_has_the_name_of_its_component() -> None:
     known = facts().components
 
     assert len(known) == len(FILES) - 2  # those of Kubernetes itself
-    assert all(known[name].name == name and known[name].read == "2026-11-20" for name in known)
+    assert all(known[name].name == name and known[name].read in {"2026-11-20", "2026-11-27"} for name in known)
 
 
 OUTSIDE = {
+    "argo-cd": "untested",
     "aws-cloud-controller-manager": "incompatible",
     "aws-ebs-csi-driver": "unknown",
     "azure-cloud-controller-manager": "incompatible",
     "azuredisk-csi-driver": "incompatible",
     "calico": "untested",
+    "cdi": None,
     "cert-manager": "untested",
     "cilium": "untested",
     "cluster-api": "untested",
     "cluster-api-provider-openstack": "untested",
+    "cluster-autoscaler": "untested",
     "containerd": "untested",
+    "contour": "untested",
     "coredns": "unknown",
+    "descheduler": "untested",
     "etcd": "unknown",
+    "external-dns": "incompatible",
+    "external-secrets": "untested",
+    "falco": None,
+    "fluent-bit": None,
+    "flux": "untested",
+    "gatekeeper": "untested",
+    "gateway-api": "untested",
+    "harbor": "incompatible",
     "hcloud-cloud-controller-manager": "untested",
     "hcloud-csi-driver": "untested",
     "helm": "untested",
     "ingress-nginx": "untested",
+    "istio": "untested",
+    "keda": "untested",
+    "kube-prometheus-stack": "incompatible",
     "kube-proxy": "incompatible",
     "kube-vip": None,
+    "kubevirt": "untested",
+    "kyverno": "untested",
+    "linkerd": "untested",
     "local-path-provisioner": "unknown",
     "longhorn": "incompatible",
+    "metallb": "incompatible",
     "metrics-server": "incompatible",
+    "multus": "unknown",
+    "node-problem-detector": None,
     "openstack-cinder-csi": "unknown",
     "openstack-cloud-controller-manager": "incompatible",
+    "openstack-resource-controller": "incompatible",
     "rook-ceph": "untested",
+    "snapshot-controller": "incompatible",
+    "traefik": "incompatible",
+    "trivy-operator": None,
+    "velero": "untested",
 }
 """What holds outside of the ranges, component by component, as the projects' words ask for."""
 
@@ -140,6 +167,18 @@ def test_verdict_outside_the_ranges_is_set_for_each_project() -> None:
         ("cilium", "1.20.2", "v1.34.0", "ok", "(low confidence, facts of"),
         ("cilium", "1.18.2", "v1.33.0-rc.1", "incompatible", "v1.33.0-rc.1 is a pre-release, which is in no range"),
         ("cilium", "1.18.0-rc.1", "v1.33.0", "unknown", "nothing is known about cilium 1.18.0-rc.1"),
+        ("external-dns", "0.17.0", "v1.33.0", "incompatible", "supports Kubernetes >=1.19 <1.33"),
+        ("external-dns", "0.18.0", "v1.36.0", "ok", ">=1.21"),
+        ("argo-cd", "3.1.4", "v1.30.0", "ok", ">=1.30 <1.34"),
+        ("argo-cd", "3.5.0", "v1.24.0", "incompatible", "needs Kubernetes >=1.25"),
+        ("istio", "1.28.1", "v1.35.0", "untested", "supports Kubernetes >=1.29 <1.35"),
+        ("snapshot-controller", "8.2.0", "v1.24.0", "incompatible", ">=1.25"),
+        ("flux", "2.9.1", "v1.32.0", "untested", ">=1.33"),
+        ("traefik", "3.7.1", "v1.24.0", "incompatible", "needs Kubernetes >=1.25"),
+        ("gatekeeper", "3.23.0", "v1.37.0", "ok", ">=1.35 <1.38"),
+        ("velero", "1.18.1", "v1.36.0", "ok", "is documented for Kubernetes >=1.18"),
+        ("fluent-bit", "5.1.1", "v1.36.0", "unknown", "no range of Kubernetes versions is published"),
+        ("openstack-resource-controller", "2.6.0", "v1.36.0", "unknown", "nothing is known about openstack-resource"),
         ("mine", "1.0.0", "v1.33.0", "unknown", "nothing is known about mine"),
     ],
 )
@@ -268,7 +307,7 @@ INCONSISTENT: list[tuple[object, str]] = [
     (statement(corroboratedBy=["blog"]), r"versions\[0\]\.corroboratedBy\[0\] is 'blog'"),
     (document(rules=[{"id": "a", "source": "blog"}]), r"rules\[0\]\.source is 'blog'"),
     (document(sources=[*document()["sources"], {**document()["sources"][0], "id": "b"}]), r"b is not referenced"),
-    (source(published="2026-11-21"), r"sources\[0\]\.published is '2026-11-21': .*today is 2026-11-20"),
+    (source(published="2026-11-28"), r"sources\[0\]\.published is '2026-11-28': .*today is 2026-11-27"),
     (statement(released="2026-01-02", eol="2026-01-02"), r"versions\[0\]\.eol .*after 2026-01-02"),
     (document(versions=document()["versions"][:1] * 2), r"versions\[1\] repeats"),
 ]
