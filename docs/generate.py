@@ -95,7 +95,7 @@ that of the records of addons, so no operator takes it for one.
 """
 
 SUPPORT = f"""{NOTE}
-# Support
+# Supported versions
 
 `csctl install --check` compares a management cluster with this table.
 
@@ -173,6 +173,22 @@ METRICS_SINCE = {"0.1.0": METRICS_0_1_0.split()}
 """Metrics by the first version with them, without the prefix ``clusterstacks_``: dashboards depend on the names."""
 
 
+VERBS = {
+    "clusters": "status plan upgrade why history drift reconcile suspend resume explain compat ui",
+    "releases": "init lint template create build-images diff hash schemas sign verify push pull list copy index login"
+    " logout",
+    "operator": "install uninstall crds version",
+    "local": "dev demo",
+}
+"""Verbs of csctl by page, in the order of use; other verbs are on the page about csctl."""
+TITLES = {
+    "clusters": "clusters and their upgrades",
+    "releases": "stacks and releases",
+    "operator": "the operator",
+    "local": "the local environment",
+}
+
+
 def pages() -> dict[str, str]:
     """Every generated page by its file name."""
     return {
@@ -180,6 +196,10 @@ def pages() -> dict[str, str]:
         "files.md": "\n".join(_files()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
+        **{
+            f"csctl-{page}.md": "\n".join(_verbs(f"csctl for {TITLES[page]}", verbs.split()))
+            for page, verbs in VERBS.items()
+        },
         "support.md": SUPPORT.format(**_supported()),
         "rights.md": "\n".join(_rights()),
         "conditions.md": "\n".join(_conditions()),
@@ -224,7 +244,7 @@ def _resources() -> Iterator[str]:
 
 
 def _files() -> Iterator[str]:
-    yield f"{NOTE}\n# Keys of files\n"
+    yield f"{NOTE}\n# Keys of the files of stacks and releases\n"
     yield "The keys of the files of a stack and its releases, and of facts files (`csctl compat update`)."
     yield "[Formats](formats.md) has examples. `csctl schemas` writes these keys as [JSON schemas for"
     yield "editors](../how-to/use-an-editor.md).\n"
@@ -315,7 +335,7 @@ def _conditions() -> Iterator[str]:
 
 
 def _metrics() -> Iterator[str]:
-    yield f"{NOTE}\n# Metrics\n"
+    yield f"{NOTE}\n# Metrics of the operator\n"
     yield METRICS_PREFACE
     registry = Metrics().registry
     yield "| metric | type | labels | unit | since | meaning |\n|---|---|---|---|---|---|"
@@ -359,7 +379,7 @@ def _since(name: str) -> str:
 
 
 def _operator() -> Iterator[str]:
-    yield f"{NOTE}\n# cluster-stack-operator\n"
+    yield f"{NOTE}\n# Flags of cluster-stack-operator\n"
     yield "| flag | default | meaning |\n|---|---|---|"
     for action in option_parser()._actions:  # noqa: SLF001 - argparse has no public way to list its options
         if action.help == argparse.SUPPRESS or "--help" in action.option_strings:
@@ -429,34 +449,63 @@ def _roles() -> Iterator[dict[str, Any]]:
 
 
 def _csctl() -> Iterator[str]:
-    yield f"{NOTE}\n# csctl\n"
-    yield from _command("csctl", csctl)
+    context = click.Context(csctl, info_name="csctl")
+    described = {name: "" if one is None else one.get_short_help_str(200) for name, one in _all_verbs(context).items()}
+    yield f"{NOTE}\n# csctl: verbs and exit codes\n"
+    yield from _options("csctl", csctl)
+    for page, verbs in VERBS.items():
+        yield f"## Verbs for {TITLES[page]}\n"
+        yield "| verb | |\n|---|---|"
+        yield from (f"| [`{verb}`](csctl-{page}.md#csctl-{verb}) | {described.pop(verb)} |" for verb in verbs.split())
+        yield ""
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
     yield from (f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())
     yield "\ncsctl written in Go exits with 1 after every error. Scripts for both test for any code but 0.\n"
+    yield from _verbs("", described)
+
+
+def _verbs(title: str, verbs: Iterable[str]) -> Iterator[str]:
+    """Yield the page of some verbs; without a title their sections only."""
+    if title:
+        yield f"{NOTE}\n# {title}\n"
+    every = _all_verbs(click.Context(csctl, info_name="csctl"))
+    for verb in verbs:
+        if (command := every[verb]) is not None:
+            yield from _command(f"csctl {verb}", command)
+
+
+def _all_verbs(context: click.Context) -> dict[str, click.Command | None]:
+    return {name: csctl.get_command(context, name) for name in csctl.list_commands(context)}
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=path, **csctl.context_settings)
     yield f"## {path}\n"
-    yield f"{_plain(inspect.cleandoc(command.help or ''))}\n"
+    yield from _options(path, command)
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=path)
+        for name in sorted(command.list_commands(context)):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from _command(f"{path} {name}", below)
+
+
+def _options(path: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=path, **csctl.context_settings)
+    yield f"{_starred(_plain(inspect.cleandoc(command.help or '')))}\n"
     options = [record for one in command.params if (record := one.get_help_record(context))]
     if not isinstance(command, click.Group):
         pieces = " ".join(command.collect_usage_pieces(context))
         yield f"```text\n{path} {pieces}\n```\n"
     if options:
         yield "| option | meaning |\n|---|---|"
-        yield from (f"| `{name.replace('|', '/')}` | {_plain(' '.join(text.split()))} |" for name, text in options)
+        yield from (
+            f"| `{name.replace('|', '/')}` | {_starred(_plain(' '.join(text.split())))} |" for name, text in options
+        )
         yield ""
     if command.epilog:
         examples = [line.strip() for line in command.epilog.splitlines() if line.strip().startswith(path)]
         yield "\n".join(("```sh", *examples, "```", ""))
-    if isinstance(command, click.Group):
-        for name in sorted(command.list_commands(context)):
-            below = command.get_command(context, name)
-            if below is not None:
-                yield from _command(f"{path} {name}", below)
 
 
 def _lint_rules() -> Iterator[str]:
