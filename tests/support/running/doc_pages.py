@@ -35,6 +35,15 @@ def environ_of_reader(kubeconfig: Path) -> dict[str, str]:
     return {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": os.pathsep.join(programs)}
 
 
+def checkout_of_reader(directory: Path) -> Path:
+    """Make a checkout of links: a page's commands find all files there, and what they write is not in the real one."""
+    directory.mkdir()
+    for path in CHECKOUT.iterdir():
+        if path.name not in (".git", "dist"):
+            (directory / path.name).symlink_to(path)
+    return directory
+
+
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 _BETWEEN = "=== the next block of the page ==="
 

@@ -84,7 +84,7 @@ def test_failed_command_makes_no_picture() -> None:
 def test_cast_of_the_readme_is_small_and_begins_with_the_refusal() -> None:
     picture = (DOCS / "demo.svg").read_text()
     (seconds,) = {float(one) for one in re.findall(r'dur="([\d.]+)s"', picture)}
-    texts = [one for one in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    texts = list(ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text"))
     first = "\n".join("".join(one.itertext()) for one in texts if one.get("opacity") is None)
 
     assert len(picture) <= MAX_BYTES
