@@ -90,7 +90,7 @@ resolve: setup ## Resolve the locked wheels for each supported Python version, w
 
 site: setup ## Build the static site of the documentation in dist/site; wrong links are errors
 	@UV_SYSTEM_CERTS=1 UV_PROJECT_ENVIRONMENT=.venv-site $(BIN)/uv sync --quiet --locked --only-group site
-	@PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
 
 cast: binaries ## Record tools/demo.sh as the picture of README (two minutes)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.cast docs/demo.svg tools/demo.sh

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 COLUMNS: Final = 100
-ROWS: Final = 22
+ROWS: Final = 26
 LONGEST_SECONDS: Final = 20.0
 LONGEST_PAUSE: Final = 5.0
 """Seconds; longer pauses are cut to this, before everything is scaled to the longest duration."""
