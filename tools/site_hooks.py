@@ -13,6 +13,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parents[1]
 
 _LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)#\s]+)")
+_NOTE = re.compile(r"\A<!--.*?-->\s*", re.DOTALL)
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _PRE = re.compile(r"<pre>(<code[^>]*>)(.*?</code>)", re.DOTALL)
 _CORNER = re.compile("[▶▼▲◀┐┘]")
@@ -32,7 +33,7 @@ def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401 - mkdocs
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:  # noqa: ANN401 - mkdocs
-    """Link files outside of docs in the repository."""
+    """Link files outside of docs in the repository, and let pages begin with their heading, which is their title."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def link(found: re.Match[str]) -> str:
@@ -45,7 +46,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
         kind = "tree" if (ROOT / path).is_dir() else "blob"
         return f"{found[1]}{config.extra['repository']}/{kind}/main/{path}"
 
-    return _LINK.sub(link, markdown)
+    return _LINK.sub(link, _NOTE.sub("", markdown))
 
 
 def on_page_content(html: str, **_: Any) -> str:  # noqa: ANN401 - mkdocs
