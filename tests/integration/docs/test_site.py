@@ -29,7 +29,8 @@ MEASURE = """async paths => {
         const right = article.getBoundingClientRect().right + 1;
         if (document.documentElement.scrollWidth > innerWidth) found.push(`${path}: the page`);
         for (const one of article.querySelectorAll("table, td, th, img, pre.drawing > code")) {
-            if (one.scrollWidth > one.clientWidth + 1 || (!one.closest("pre") && one.getBoundingClientRect().right > right))
+            const outside = !one.closest("pre") && one.getBoundingClientRect().right > right;
+            if (outside || one.scrollWidth > one.clientWidth + 1)
                 found.push(`${path}: ${one.outerHTML.slice(0, 120)}`);
         }
     }
@@ -87,13 +88,14 @@ def test_navigation_begins_with_a_tutorial_and_has_no_page_without_a_place(site:
 async def test_no_table_or_picture_is_cut(site: Path, chromium: list[str], tmp_path: Path) -> None:
     pages = pages_of(site)
     async with StaticServer.started(site) as server, open_page(chromium, tmp_path) as page:
+        await page.resize(1280, 900)
         await page.goto(f"{server.url}/reference/conditions/index.html")
         await page.until("document.querySelector('.md-typeset__table')")
-        await page.resize(1280, 900)
         assert await page.value(f"({MEASURE})([location.pathname])") == [], "as the theme's script has left it"
 
         for width in (1280, 390):
             await page.resize(width, 900)
+            await page.until(f"innerWidth === {width}")
             assert await page.value(f"({MEASURE})({json.dumps(pages)})") == [], width
 
 
