@@ -20,6 +20,10 @@ STATED: Final = {
     "pyproject.toml": (r'(?m)^version = "{}"$', 'version = "{}"'),
     "uv.lock": (r'(?m)^name = "cluster-stacks"\nversion = "{}"$', 'name = "cluster-stacks"\nversion = "{}"'),
     "charts/cluster-stack-operator/Chart.yaml": (r"(?m)^(version|appVersion): {}$", r"\g<1>: {}"),
+    **dict.fromkeys(
+        (f"docs/how-to/{page}.md" for page in ("build-the-image", "install", "upgrade-the-operator")),
+        (r"(?<![\d.]){}(?![\d.])", "{}"),
+    ),
 }
 """Where the version is written by hand: what is found, and what it becomes. Other files are generated from it."""
 

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).parents[3]
 DOCS = CHECKOUT / "docs"
 README = "../README.md"
+VERSION = version("cluster-stacks")
+"""Also of the commands of pages: 'make release' writes it into them."""
 INSTALLATION = "Install the operator"
 """Section of README: one block builds the image, one pushes it, and the last one installs the operator."""
 CUT = "..."
