@@ -30,7 +30,7 @@ STATED: Final = {
 
 def current(project: str) -> str:
     """Return the version of ``pyproject.toml``."""
-    return re.findall(r'(?m)^version = "(.+)"$', project)[0]
+    return str(re.findall(r'(?m)^version = "(.+)"$', project)[0])
 
 
 def refusal(version: str, before: str, changes: str, dirty: str) -> str:

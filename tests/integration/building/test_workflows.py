@@ -16,7 +16,7 @@ TARGETS = set(re.findall(r"(?m)^([a-z0-9-]+):", (ROOT / "Makefile").read_text())
 
 
 def test_actionlint_finds_nothing() -> None:
-    command = [go_program("actionlint"), "-shellcheck=", "-pyflakes=", *WORKFLOWS]
+    command: list[str | Path] = [go_program("actionlint"), "-shellcheck=", "-pyflakes=", *WORKFLOWS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (0, "")

@@ -81,6 +81,7 @@ def test_failed_command_makes_no_picture() -> None:
         record([sys.executable, "-c", "raise SystemExit(3)"])
 
 
+@pytest.mark.regression("U-37")
 def test_cast_of_the_readme_is_small_and_begins_with_the_refusal() -> None:
     picture = (DOCS / "demo.svg").read_text()
     (seconds,) = {float(one) for one in re.findall(r'dur="([\d.]+)s"', picture)}
