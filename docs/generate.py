@@ -20,6 +20,7 @@ from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.csctl.install import preflight
 from clusterstacks.csctl.main import csctl
 from clusterstacks.csctl.shared.output import EXIT_CODES
+from clusterstacks.csctl.verb_table import GROUPS, VERBS
 from clusterstacks.model.files.definitions import schema
 from clusterstacks.model.files.facts import FactsFile
 from clusterstacks.model.files.hashes import Hashes
@@ -173,20 +174,8 @@ METRICS_SINCE = {"0.1.0": METRICS_0_1_0.split()}
 """Metrics by the first version with them, without the prefix ``clusterstacks_``: dashboards depend on the names."""
 
 
-VERBS = {
-    "clusters": "status plan upgrade why history drift reconcile suspend resume explain compat ui",
-    "releases": "init lint template create build-images diff hash schemas sign verify push pull list copy index login"
-    " logout",
-    "operator": "install uninstall crds version",
-    "local": "dev demo",
-}
-"""Verbs of csctl by page, in the order of use; other verbs are on the page about csctl."""
-TITLES = {
-    "clusters": "clusters and their upgrades",
-    "releases": "stacks and releases",
-    "operator": "the operator",
-    "local": "the local environment",
-}
+OTHER = "Other"
+"""Group of verbs whose help is on the page about csctl itself; each other group has a page."""
 
 
 def pages() -> dict[str, str]:
@@ -196,10 +185,7 @@ def pages() -> dict[str, str]:
         "files.md": "\n".join(_files()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
-        **{
-            f"csctl-{page}.md": "\n".join(_verbs(f"csctl for {TITLES[page]}", verbs.split()))
-            for page, verbs in VERBS.items()
-        },
+        **{_verb_page(group): "\n".join(_verbs(group)) for group in GROUPS if group != OTHER},
         "support.md": SUPPORT.format(**_supported()),
         "rights.md": "\n".join(_rights()),
         "conditions.md": "\n".join(_conditions()),
@@ -449,34 +435,37 @@ def _roles() -> Iterator[dict[str, Any]]:
 
 
 def _csctl() -> Iterator[str]:
-    context = click.Context(csctl, info_name="csctl")
-    described = {name: "" if one is None else one.get_short_help_str(200) for name, one in _all_verbs(context).items()}
     yield f"{NOTE}\n# csctl: verbs and exit codes\n"
     yield from _options("csctl", csctl)
-    for page, verbs in VERBS.items():
-        yield f"## Verbs for {TITLES[page]}\n"
+    for group in GROUPS:
+        page = "" if group == OTHER else _verb_page(group)
+        yield f"## {group}\n"
         yield "| verb | |\n|---|---|"
-        yield from (f"| [`{verb}`](csctl-{page}.md#csctl-{verb}) | {described.pop(verb)} |" for verb in verbs.split())
+        yield from (
+            f"| [`{verb}`]({page}#csctl-{verb}) | {VERBS[verb].title} |" for verb in GROUPS[group] if verb in VERBS
+        )
         yield ""
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
     yield from (f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())
     yield "\ncsctl written in Go exits with 1 after every error. Scripts for both test for any code but 0.\n"
-    yield from _verbs("", described)
+    yield from _sections(OTHER)
 
 
-def _verbs(title: str, verbs: Iterable[str]) -> Iterator[str]:
-    """Yield the page of some verbs; without a title their sections only."""
-    if title:
-        yield f"{NOTE}\n# {title}\n"
-    every = _all_verbs(click.Context(csctl, info_name="csctl"))
-    for verb in verbs:
-        if (command := every[verb]) is not None:
+def _verb_page(group: str) -> str:
+    return f"csctl-{group.lower().replace(' ', '-')}.md"
+
+
+def _verbs(group: str) -> Iterator[str]:
+    yield f"{NOTE}\n# csctl: {group[0].lower()}{group[1:]}\n"
+    yield from _sections(group)
+
+
+def _sections(group: str) -> Iterator[str]:
+    for verb in GROUPS[group]:
+        command = csctl.get_command(click.Context(csctl, info_name="csctl"), verb)
+        if command is not None:
             yield from _command(f"csctl {verb}", command)
-
-
-def _all_verbs(context: click.Context) -> dict[str, click.Command | None]:
-    return {name: csctl.get_command(context, name) for name in csctl.list_commands(context)}
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:

@@ -217,6 +217,19 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Write stacks": ("init", "lint", "template", "diff", "compat", "schemas", "hash", "build-images", "create"),
+    "Publish releases": ("sign", "verify", "push", "pull", "copy", "list", "index", "login", "logout"),
+    "Use clusters": (
+        *("generate", "status", "ui", "plan", "why", "upgrade", "history", "drift", "values", "trace", "kubeconfig"),
+        *("reconcile", "suspend", "resume"),
+    ),
+    "Run the operator": ("install", "uninstall", "crds"),
+    "Try it on this machine": ("demo", "dev"),
+    "Other": ("explain", "version", "completion", "help"),
+}
+"""The verbs by what a user does, in the order of the help."""
+
 _OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status NAMESPACE/CLUSTER' describes one"
 _LOGS: Final = "'kubectl logs' prints the log of the operator: the field object of its lines names the Cluster"
 _INSTALL: Final = "'csctl install' installs the operator, 'csctl uninstall' removes it"
