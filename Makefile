@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack demo-promote test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house facts docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack demo-promote test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push release audit check format house facts docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -96,11 +96,10 @@ resolve: setup ## Resolve the locked wheels for each supported Python version, w
 
 site: setup ## Build the static site of the documentation in dist/site; wrong links are errors
 	@UV_SYSTEM_CERTS=1 UV_PROJECT_ENVIRONMENT=.venv-site $(BIN)/uv sync --quiet --locked --only-group site
-	@PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
 
-cast: binaries ## Record `make demo-ranges` and `make demo-upgrade` as pictures in docs (three minutes)
-	@for demo in ranges upgrade; do PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp \
-		$(BIN)/python -m tools.cast docs/demo-$$demo.svg csctl demo --$$demo || exit 1; done
+cast: binaries ## Record tools/demo.sh as the picture of README (two minutes)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.cast docs/demo.svg tools/demo.sh
 
 image: setup wheel ## Build the container image into dist/image, without docker (needs mmdebstrap); ARCH=amd64 or arm64 builds one
 	$(BIN)/python -m tools.image build $(ARCH:%=--arch %)
@@ -110,6 +109,14 @@ wheel: setup ## Build the wheel into dist/wheel, with its SBOM and provenance
 
 image-push: setup ## Push dist/image with its SBOM and provenance: make image-push REF=registry.example.com/cluster-stack-operator
 	$(BIN)/python -m tools.image push $(REF)
+
+release: setup ## Commit and tag a release, with everything but the push: make release VERSION=0.2.0
+	$(BIN)/python -m tools.release write $(VERSION)
+	@$(MAKE) docs manifests check
+	$(BIN)/python -m tools.release commit $(VERSION)
+
+audit: setup ## Compare the locked dependencies with the known vulnerabilities
+	UV_SYSTEM_CERTS=1 $(BIN)/uv audit --locked
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks

@@ -20,6 +20,7 @@ from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.csctl.install import preflight
 from clusterstacks.csctl.main import csctl
 from clusterstacks.csctl.shared.output import EXIT_CODES
+from clusterstacks.csctl.verb_table import GROUPS, VERBS
 from clusterstacks.model.files.definitions import schema
 from clusterstacks.model.files.facts import FactsFile
 from clusterstacks.model.files.hashes import Hashes
@@ -95,7 +96,7 @@ that of the records of addons, so no operator takes it for one.
 """
 
 SUPPORT = f"""{NOTE}
-# Support
+# Supported versions
 
 `csctl install --check` compares a management cluster with this table.
 
@@ -174,6 +175,10 @@ METRICS_SINCE = {"0.1.0": METRICS_0_1_0.split()}
 """Metrics by the first version with them, without the prefix ``clusterstacks_``: dashboards depend on the names."""
 
 
+OTHER = "Other"
+"""Group of verbs whose help is on the page about csctl itself; each other group has a page."""
+
+
 def pages() -> dict[str, str]:
     """Every generated page by its file name."""
     return {
@@ -181,6 +186,7 @@ def pages() -> dict[str, str]:
         "files.md": "\n".join(_files()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
+        **{_verb_page(group): "\n".join(_verbs(group)) for group in GROUPS if group != OTHER},
         "support.md": SUPPORT.format(**_supported()),
         "rights.md": "\n".join(_rights()),
         "conditions.md": "\n".join(_conditions()),
@@ -225,7 +231,7 @@ def _resources() -> Iterator[str]:
 
 
 def _files() -> Iterator[str]:
-    yield f"{NOTE}\n# Keys of files\n"
+    yield f"{NOTE}\n# Keys of the files of stacks and releases\n"
     yield "The keys of the files of a stack and its releases, and of facts files (`csctl compat update`)."
     yield "[Formats](formats.md) has examples. `csctl schemas` writes these keys as [JSON schemas for"
     yield "editors](../how-to/use-an-editor.md).\n"
@@ -316,7 +322,7 @@ def _conditions() -> Iterator[str]:
 
 
 def _metrics() -> Iterator[str]:
-    yield f"{NOTE}\n# Metrics\n"
+    yield f"{NOTE}\n# Metrics of the operator\n"
     yield METRICS_PREFACE
     registry = Metrics().registry
     yield "| metric | type | labels | unit | since | meaning |\n|---|---|---|---|---|---|"
@@ -360,7 +366,7 @@ def _since(name: str) -> str:
 
 
 def _operator() -> Iterator[str]:
-    yield f"{NOTE}\n# cluster-stack-operator\n"
+    yield f"{NOTE}\n# Flags of cluster-stack-operator\n"
     yield "| flag | default | meaning |\n|---|---|---|"
     for action in option_parser()._actions:  # noqa: SLF001 - argparse has no public way to list its options
         if action.help == argparse.SUPPRESS or "--help" in action.option_strings:
@@ -430,34 +436,66 @@ def _roles() -> Iterator[dict[str, Any]]:
 
 
 def _csctl() -> Iterator[str]:
-    yield f"{NOTE}\n# csctl\n"
-    yield from _command("csctl", csctl)
+    yield f"{NOTE}\n# csctl: verbs and exit codes\n"
+    yield from _options("csctl", csctl)
+    for group in GROUPS:
+        page = "" if group == OTHER else _verb_page(group)
+        yield f"## {group}\n"
+        yield "| verb | |\n|---|---|"
+        yield from (
+            f"| [`{verb}`]({page}#csctl-{verb}) | {VERBS[verb].title} |" for verb in GROUPS[group] if verb in VERBS
+        )
+        yield ""
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
     yield from (f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())
     yield "\ncsctl written in Go exits with 1 after every error. Scripts for both test for any code but 0.\n"
+    yield from _sections(OTHER)
+
+
+def _verb_page(group: str) -> str:
+    return f"csctl-{group.lower().replace(' ', '-')}.md"
+
+
+def _verbs(group: str) -> Iterator[str]:
+    yield f"{NOTE}\n# csctl: {group[0].lower()}{group[1:]}\n"
+    yield from _sections(group)
+
+
+def _sections(group: str) -> Iterator[str]:
+    for verb in GROUPS[group]:
+        command = csctl.get_command(click.Context(csctl, info_name="csctl"), verb)
+        if command is not None:
+            yield from _command(f"csctl {verb}", command)
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=path, **csctl.context_settings)
     yield f"## {path}\n"
-    yield f"{_plain(inspect.cleandoc(command.help or ''))}\n"
+    yield from _options(path, command)
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=path)
+        for name in sorted(command.list_commands(context)):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from _command(f"{path} {name}", below)
+
+
+def _options(path: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=path, **csctl.context_settings)
+    yield f"{_starred(_plain(inspect.cleandoc(command.help or '')))}\n"
     options = [record for one in command.params if (record := one.get_help_record(context))]
     if not isinstance(command, click.Group):
         pieces = " ".join(command.collect_usage_pieces(context))
         yield f"```text\n{path} {pieces}\n```\n"
     if options:
         yield "| option | meaning |\n|---|---|"
-        yield from (f"| `{name.replace('|', '/')}` | {_plain(' '.join(text.split()))} |" for name, text in options)
+        yield from (
+            f"| `{name.replace('|', '/')}` | {_starred(_plain(' '.join(text.split())))} |" for name, text in options
+        )
         yield ""
     if command.epilog:
         examples = [line.strip() for line in command.epilog.splitlines() if line.strip().startswith(path)]
         yield "\n".join(("```sh", *examples, "```", ""))
-    if isinstance(command, click.Group):
-        for name in sorted(command.list_commands(context)):
-            below = command.get_command(context, name)
-            if below is not None:
-                yield from _command(f"{path} {name}", below)
 
 
 def _lint_rules() -> Iterator[str]:

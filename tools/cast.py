@@ -1,9 +1,10 @@
 """Records a command in a terminal of its own, and writes what the terminal showed as an animated SVG: ``make cast``.
 
-    python -m tools.cast docs/demo-ranges.svg csctl demo --ranges
+    python -m tools.cast docs/demo.svg tools/demo.sh
 
 The picture is a long sheet with every line that was printed, and a window that moves down over it. Lines that the
-command redrew have one element for each text. Pauses are shortened, so that the whole lasts a minute at most.
+command redrew have one element for each text. It begins with the first text, so that its first frame has something to
+read, also where it is not animated. Pauses are shortened, so that the whole lasts 20 seconds at most.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 COLUMNS: Final = 100
-ROWS: Final = 30
-LONGEST_SECONDS: Final = 60.0
-LONGEST_PAUSE: Final = 2.0
+ROWS: Final = 26
+LONGEST_SECONDS: Final = 20.0
+LONGEST_PAUSE: Final = 5.0
 """Seconds; longer pauses are cut to this, before everything is scaled to the longest duration."""
-LAST_PICTURE: Final = 4.0
+LAST_PICTURE: Final = 3.0
 """Seconds for which the end stays."""
 
 _WIDTH, _HEIGHT, _MARGIN = 8.5, 18, 12
@@ -195,10 +196,10 @@ def record(command: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def shorten(recorded: Iterable[tuple[float, str]], pause: float = LONGEST_PAUSE) -> list[tuple[float, str]]:
-    """Cut pauses, and scale the times to the longest duration."""
-    shortened, now, before = list[tuple[float, str]](), 0.0, 0.0
+    """Cut pauses, also that before the first text, and scale the times to the longest duration."""
+    shortened, now, before = list[tuple[float, str]](), 0.0, None
     for moment, text in recorded:
-        now += min(moment - before, pause)
+        now += 0.0 if before is None else min(moment - before, pause)
         before = moment
         shortened.append((now, text))
     factor = min(1.0, (LONGEST_SECONDS - LAST_PICTURE) / now) if now else 1.0
@@ -261,7 +262,8 @@ def _element(one: Shown, seconds: float) -> str:
         f'dur="{seconds:.1f}s" repeatCount="indefinite"/>'
     )
     moves = "" if begin == "0" and one.end is None else animation
-    return f'<text y="{one.row * _HEIGHT + 14}" xml:space="preserve">{runs}{moves}</text>'
+    hidden = "" if begin == "0" else ' opacity="0"'
+    return f'<text y="{one.row * _HEIGHT + 14}"{hidden} xml:space="preserve">{runs}{moves}</text>'
 
 
 def _run(text: str, style: Style) -> str:

@@ -50,7 +50,6 @@ ALLOWED = {
     ("deploy/krew.py", "Python packages"): OWN_INDEX,
     ("deploy/krew/clusterstacks.yaml", "Python packages"): OWN_INDEX,
     ("deploy/krew/kubectl-clusterstacks", "Python packages"): OWN_INDEX,
-    ("docs/explanation/architecture.md", "Python packages"): OWN_INDEX,
     ("docs/how-to/install-csctl.md", "Python packages"): OWN_INDEX,
     ("docs/how-to/run-the-operator.md", "Python packages"): OWN_INDEX,
     ("docs/reference/features.md", "Python packages"): OWN_INDEX,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterstacks.csctl.verb_table import GROUPS, VERBS
 from clusterstacks.runtime.metrics import Metrics
 from deploy.manifests import CHART, chart_files
 
@@ -27,6 +28,10 @@ def test_the_reference_pages_are_up_to_date() -> None:
     for path, text in files.items():
         assert path.read_text() == text, f"{path}: run `make docs`"
     assert set((ROOT / "schemas").rglob("*.json")) <= files.keys()
+
+
+def test_every_verb_is_in_a_group_and_so_in_the_reference() -> None:
+    assert sorted(VERBS.keys() - {verb for verbs in GROUPS.values() for verb in verbs}) == []
 
 
 def test_every_served_metric_is_in_the_reference() -> None:

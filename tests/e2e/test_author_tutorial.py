@@ -12,13 +12,10 @@ import pytest
 from clusterstacks.dev import teardown
 from clusterstacks.dev.binaries import cache_directory, silent
 from clusterstacks.dev.state_directory import StateDirectory
-from tests.support.running.doc_pages import Page
+from tests.support.running.doc_pages import CHECKOUT, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SET_UP = 'make setup binaries\nexport PATH="$PWD/.venv/bin:$PATH"\n'
-"""The tests run in what these make."""
 
 
 @pytest.fixture
@@ -37,7 +34,7 @@ def test_every_command_of_the_authors_tutorial_does_what_is_written(state: State
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
-    Page.read("tutorial/first-stack.md", {SET_UP: ""}).run(tmp_path, environ, seconds=500)
+    Page.read("tutorial/first-stack.md").run(CHECKOUT, environ, seconds=500)  # its files are in ~/stacks
 
     assert teardown.marked(state.root) == []
     assert sorted(path.name for path in (tmp_path / "stacks").iterdir()) == [

@@ -1,4 +1,4 @@
-"""The tutorials for users work as they are written."""
+"""The demo of README and the tutorials for users work as they are written."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ import pytest
 from clusterstacks.dev import teardown
 from clusterstacks.dev.binaries import cache_directory, silent
 from clusterstacks.dev.state_directory import StateDirectory
-from tests.support.running.doc_pages import CHECKOUT, Page, environ_of_reader
+from tests.support.running.doc_pages import CHECKOUT, README, Page, checkout_of_reader, environ_of_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-SET_UP = "make setup\n"
-PATH = 'export PATH="$PWD/.venv/bin:$PATH"\n'
-"""The tests run in what these commands make."""
 
 
 def environ_in(home: Path) -> dict[str, str]:
@@ -34,9 +30,18 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
     teardown.down(state, silent)
 
 
+def test_demo_of_the_readme_prints_what_is_shown(tmp_path: Path) -> None:
+    page = Page.read(README, section="Quick start: two commands")
+    checkout = checkout_of_reader(tmp_path / "checkout")
+    try:
+        page.part(page.blocks[:1]).run(checkout, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=500)
+    finally:
+        teardown.down(StateDirectory(tmp_path / "cluster-stacks" / "demo"), silent)
+
+
 @pytest.mark.usefixtures("state")
 def test_every_command_of_the_tutorial_does_what_is_written(tmp_path: Path) -> None:
-    page = Page.read("tutorial/first-cluster.md", {SET_UP: ""})
+    page = Page.read("tutorial/first-cluster.md")
 
     *printed, _ = page.run(CHECKOUT, environ_in(tmp_path), seconds=500)
 
@@ -63,12 +68,11 @@ def test_simulated_pods_become_healthy_fail_and_recover_as_it_is_written(tmp_pat
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("state")
 def test_every_command_of_the_tutorial_about_upgrades_does_what_is_written(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    checkout.mkdir()
-    (checkout / "examples").symlink_to(CHECKOUT / "examples")
+    checkout = checkout_of_reader(tmp_path / "checkout")
+    files = {*checkout.iterdir()}
     environ = {**environ_of_reader(checkout / "kubeconfig"), "XDG_STATE_HOME": str(tmp_path)}
 
-    Page.read("tutorial/upgrade-a-cluster.md", {SET_UP + PATH: ""}).run(checkout, environ, seconds=1200)
+    Page.read("tutorial/upgrade-a-cluster.md").run(checkout, environ, seconds=1200)
 
     assert [path.name for path in tmp_path.iterdir()] == ["checkout"]
-    assert [path.name for path in checkout.iterdir()] == ["examples"]
+    assert {*checkout.iterdir()} == files

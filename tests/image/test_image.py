@@ -25,6 +25,7 @@ from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
 from clusterstacks.release.sources.signature_store import write_new_key
 from tests.support.running.csctl import csctl_run
+from tests.support.running.doc_pages import VERSION
 from tools.image.building import beside, build, build_wheel, machine, origin_of
 from tools.image.bytecode import enter
 from tools.image.debian import require_programs
@@ -131,7 +132,7 @@ def test_all_modules_are_compiled_and_none_is_checked_or_written_again(root: Pat
 
 @pytest.mark.parametrize("program", ["/manager", "/usr/bin/cluster-stack-operator"])
 def test_a_program_of_the_image_starts(root: Path, program: str) -> None:
-    assert "0.1.0" in run(root, program, "--version")
+    assert VERSION in run(root, program, "--version")
 
 
 def test_the_image_has_the_rooms_of_the_operator_only(root: Path) -> None:

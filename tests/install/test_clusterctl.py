@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1800)
 PROVIDER = "cluster-stacks"
 LABEL = f"cluster.x-k8s.io/provider=addon-{PROVIDER}"
-BUILDS = {"v0.1.0": FIRST, "v0.1.1": SECOND}
+BUILDS = {f"v{one}": one for one in (FIRST, SECOND)}
 """Version of the provider, and of the image in its components."""
 PUBLISHED_IMAGE = "gcr.io/k8s-staging-cluster-api/cluster-api-controller:main"
 """Image in the manifests of the module; the node cannot pull it."""

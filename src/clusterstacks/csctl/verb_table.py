@@ -268,7 +268,19 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Write stacks": ("init", "lint", "template", "diff", "compat", "schemas", "hash", "build-images", "create"),
-    "Publish releases": ("sign", "verify", "push", "pull", "copy", "list", "index", "login", "logout"),
+    "Publish releases": (
+        "sign",
+        "verify",
+        "attest",
+        "impact",
+        "push",
+        "pull",
+        "copy",
+        "list",
+        "index",
+        "login",
+        "logout",
+    ),
     "Use clusters": (
         *("generate", "status", "ui", "plan", "why", "upgrade", "history", "drift", "values", "trace", "kubeconfig"),
         *("reconcile", "suspend", "resume"),

@@ -8,7 +8,7 @@ from typing import Any
 from clusterstacks.deliver.apply.health_rules import REASON_CHARACTERS, HealthState, health_of
 from clusterstacks.deliver.apply.live_fields import one_line
 from tests.support.builders.health_fixtures import health_cases, variants
-from tests.support.running.kstatus import kstatus_of
+from tests.support.running.go_programs import kstatus_of
 
 NOW = datetime.now(UTC)
 

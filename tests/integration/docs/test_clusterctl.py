@@ -18,7 +18,7 @@ from clusterstacks.dev.capi_managers import CORE, definitions, manifests
 from clusterstacks.dev.go_build import cluster_api_version
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from tests.support.builders.manifests import crd, named
-from tests.support.running.doc_pages import CHECKOUT, Block, Page
+from tests.support.running.doc_pages import CHECKOUT, VERSION, Block, Page
 from tests.support.running.kubectl import Kubectl
 from tests.support.servers.api_servers import started_api_server
 from tests.support.servers.garbage_collector import garbage_collector
@@ -174,10 +174,10 @@ def test_clusterctl_installs_the_provider_and_moves_its_objects(
         kubectl("apply", "--server-side", f"--filename={CHECKOUT / 'examples/provider/crds.yaml'}")
         deployment = json.loads(kubectl("get", "deployment", "cluster-stack-operator", "-o=json"))
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        assert container["image"] == "registry.example.org/kaas/cluster-stack-operator:0.1.0"
+        assert container["image"] == f"registry.example.org/kaas/cluster-stack-operator:{VERSION}"
         assert "--webhook-service=$(POD_NAMESPACE)/cluster-stack-operator-webhook" in container["args"]
         provider = json.loads(kubectl("get", "providers.clusterctl.cluster.x-k8s.io", "-o=json"))["items"]
-        assert [(one["providerName"], one["version"]) for one in provider] == [("cluster-stacks", "v0.1.0")]
+        assert [(one["providerName"], one["version"]) for one in provider] == [("cluster-stacks", f"v{VERSION}")]
     generated = {
         (one["kind"], one["metadata"]["name"]): one for one in objects_in((checkout / "components.yaml").read_text())
     }

@@ -16,7 +16,7 @@ from clusterstacks.dev.binaries import resolve
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
-from tests.support.running.doc_pages import CHECKOUT, Block, Page
+from tests.support.running.doc_pages import CHECKOUT, VERSION, Block, Page
 from tests.support.running.world import foreign_crds, install
 from tests.support.servers.garbage_collector import garbage_collector
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.dev.apiserver import ApiServer
 
 NAME, HOME = "cluster-stack-operator", "cluster-stack-system"
-IMAGE = "registry.example.org/kaas/cluster-stack-operator:0.1.0"
+IMAGE = f"registry.example.org/kaas/cluster-stack-operator:{VERSION}"
 TEAMS = ("team-a", "team-b", "team-c")
 INSTALL, UPGRADE, UNINSTALL, AIR_GAP = (
     f"how-to/{name}.md" for name in ("install", "upgrade-the-operator", "uninstall", "air-gap")

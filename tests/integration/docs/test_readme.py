@@ -1,4 +1,4 @@
-"""README: csctl is installed in the home of a user who has nothing but uv or pipx."""
+"""README: every command is run by a test, and csctl is installed by a user who has nothing but uv or pipx."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.running.doc_pages import CHECKOUT, README, Block, Page
+from tests.support.running.doc_pages import CHECKOUT, INSTALLATION, README, Block, Page, environ_of_reader
+
+if TYPE_CHECKING:
+    from tests.support.servers.registries import RegistryServer
 
 PAGE = Page.read(README, section="Install csctl")
+QUICK_START, CLUSTER, STACK = "Quick start: two commands", "Your first cluster", "Your first stack"
+"""Sections of README."""
+LONGEST = 900
+"""Words of a page for two minutes."""
 PIPX = "pipx==1.18.4"
 SECONDS = 900
 """Time for one installation on a busy machine; pip takes 40 s of CPU."""
@@ -35,6 +43,33 @@ def user(tmp_path: Path) -> dict[str, str]:
     there = {**environ, "UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(programs)}
     subprocess.run([UV, "tool", "install", "--quiet", PIPX], env=there, check=True)
     return environ
+
+
+@pytest.mark.regression("U-33")
+def test_every_command_of_the_readme_is_run_by_a_test() -> None:
+    demo, checks = Page.read(README, section=QUICK_START).blocks  # tests/e2e/test_tutorial.py runs the demo
+    cluster = Page.read(README, section=CLUSTER).blocks
+    stack, install = (Page.read(README, section=name).blocks for name in (STACK, INSTALLATION))  # tests/install
+
+    assert Page.read(README).blocks == (demo, checks, *PAGE.blocks, *cluster, *stack, *install)
+    assert checks.commands in (CHECKOUT / ".ci/run").read_text().splitlines(keepends=True)
+    run = Page.read("how-to/answer-a-refusal.md").blocks  # by tests/e2e/test_how_tos.py
+    assert {one.commands for one in cluster} <= {one.commands for one in run}
+
+
+def test_readme_can_be_read_in_two_minutes() -> None:
+    assert len((CHECKOUT / README.removeprefix("../")).read_text().split()) <= LONGEST
+
+
+@pytest.mark.regression("U-1")
+@pytest.mark.regression("U-2")
+@pytest.mark.regression("U-3")
+def test_a_first_stack_is_built_signed_and_published(tmp_path: Path, registry: RegistryServer) -> None:
+    page = Page.read(README, {"registry.example.org": registry.host}, section=STACK)
+
+    (told,) = page.run(tmp_path, {**environ_of_reader(tmp_path / "kubeconfig"), "HOME": str(tmp_path)})
+
+    assert "local-shop-1-35-v1 is signed by release.key.pub" in told
 
 
 @pytest.mark.regression("U-33")

@@ -19,7 +19,7 @@ from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
 from tests.support.builders.go_chart import IMAGE, NAMESPACE, write_go_chart
 from tests.support.builders.manifests import crd, lost, named
-from tests.support.running.doc_pages import CHECKOUT, Page
+from tests.support.running.doc_pages import CHECKOUT, VERSION, Page
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import foreign_crds, install
 from tests.support.servers.api_servers import started_api_server
@@ -146,7 +146,7 @@ def test_one_upgrade_takes_the_release_over_and_a_rollback_returns_it(
         ours = deployment()
         assert ours["metadata"]["uid"] == before["metadata"]["uid"]
         (container,) = ours["spec"]["template"]["spec"]["containers"]
-        assert container["image"] == "registry.example.org/kaas/cluster-stack-operator:0.1.0"
+        assert container["image"] == f"registry.example.org/kaas/cluster-stack-operator:{VERSION}"
         assert "command" not in container
         assert {"--source=oci", f"--webhook-service={NAMESPACE}/cso-webhook-service"} <= {*container["args"]}
         secret = json.loads(kubectl("get", "secret", "cso-cluster-stack-variables", "-o=json"))

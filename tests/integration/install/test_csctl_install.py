@@ -19,6 +19,7 @@ from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
 from tests.support.builders.manifests import crd
 from tests.support.builders.operator_chart import everything, of_kind
+from tests.support.running.doc_pages import VERSION
 from tests.support.running.installed_operator import account_kubeconfig, running, said
 from tests.support.running.installer import cluster_api, csctl
 from tests.support.running.kubectl import Kubectl
@@ -95,7 +96,7 @@ async def test_the_exported_objects_are_those_of_install_yaml() -> None:
     assert code == 0, err
     objects = list(yaml.safe_load_all(out))
     assert objects[0]["kind"] == "Namespace"
-    assert of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"] == f"{IMAGE}:0.1.0"
+    assert of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"] == f"{IMAGE}:{VERSION}"
     code, _, err = await csctl(None, "install", "--export")
     assert code == 2
     assert "--image is missing" in err

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).parents[3]
 DOCS = CHECKOUT / "docs"
 README = "../README.md"
+VERSION = version("cluster-stacks")
+"""Also of the commands of pages: 'make release' writes it into them."""
 INSTALLATION = "Install the operator"
 """Section of README: one block builds the image, one pushes it, and the last one installs the operator."""
 CUT = "..."
@@ -33,6 +36,15 @@ def environ_of_reader(kubeconfig: Path) -> dict[str, str]:
     """Return the variables of a reader who has csctl, kubectl and a kubeconfig."""
     programs = [str(Path(sys.executable).parent), str(resolve(["kubectl"])["kubectl"].path.parent), os.environ["PATH"]]
     return {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": os.pathsep.join(programs)}
+
+
+def checkout_of_reader(directory: Path) -> Path:
+    """Make a checkout of links: a page's commands find all files there, and what they write is not in the real one."""
+    directory.mkdir()
+    for path in CHECKOUT.iterdir():
+        if path.name not in (".git", "dist"):
+            (directory / path.name).symlink_to(path)
+    return directory
 
 
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)

@@ -27,6 +27,7 @@ from clusterstacks.net.pool import Pool
 from tests.support.builders.manifests import crd
 from tests.support.node import node_files
 from tests.support.observing.write_counter import writes
+from tests.support.running.doc_pages import VERSION
 from tests.support.running.kubectl import Kubectl
 from tools.image.pushing import Stored, push
 
@@ -46,7 +47,8 @@ NAME = "cluster-stack-operator"
 NAMESPACE = "cluster-stack-system"
 IMAGE_HOST = "registry.test"
 """Name of the registry in image references; containerd finds its address in a file of the node."""
-FIRST, SECOND = "0.1.0", "0.2.0"
+FIRST, SECOND = VERSION, f"{VERSION.rpartition('.')[0]}.99"
+"""Versions of the two builds; the second is a later patch version."""
 LEASE = "clusterstack.x-k8s.io"
 TIMEOUT_SECONDS = 300
 """Timeout of each wait, for a busy machine."""
