@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack demo-promote test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ demo-ranges: setup ## Show ranges: a refused upgrade, the suggested steps, and a
 
 demo-openstack: setup ## Show node images: a release waits until its image is in a real Glance (no Nova, no Neutron)
 	@$(BIN)/csctl demo --openstack
+
+demo-promote: binaries ## Show promotion: production takes what staging has proven, from one registry and over an air gap
+	@$(BIN)/pytest tests/e2e/test_promotion.py -n 0 -q -s --no-header --timeout=600
 
 test: check test-integration ## Run all default tests (static checks, unit, integration against a real API server)
 

@@ -165,7 +165,7 @@ METRICS_0_1_0 = """
     queue_depth queue_oldest_wait_seconds queue_retried_total queue_wait_seconds readiness_check_failing
     reconcile_seconds reconcile_total render_failures_total render_oldest_wait_seconds
     render_queue_depth render_seconds running_reconciles_seconds sources_failing
-    sources_oldest_success_timestamp_seconds stalled_objects unreadable_objects
+    sources_oldest_success_timestamp_seconds stalled_objects unreadable_objects unserved_clusters
     upgrade_holds_not_honoured_total webhook_certificate_expiry_timestamp_seconds
     webhook_requests_in_flight webhook_responses_total webhook_seconds workers_busy
 """

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 DEMOS: Final = {"demo": (), "ranges": ("--ranges",), "upgrade": ("--upgrade",)}
 """The options of ``csctl demo``, by the name of the recording."""
+FURTHER_KINDS: Final = {"demo": PROJECT / "tools" / "further_kinds.yaml"}
+"""Objects of kinds that no demo creates, by the recording that also gets them."""
 CONTROL_PLANES: Final = "/local.clusterstack.x-k8s.io/localcontrolplanes/"
 WORKERS: Final = re.compile(r"(machine(deployment|set)?|localmachine|localbootstrapconfig)s")
 """Resources of the workers of a cluster, which the operator does not read."""
@@ -71,6 +73,9 @@ def record(version: str, demos: Collection[str]) -> None:
             state = state_directory("demo", environment)
             try:
                 subprocess.run([csctl, "demo", "--keep", *DEMOS[name]], env=environment, check=True)
+                if name in FURTHER_KINDS:
+                    kubectl = (csctl, "dev", "kubectl", "--name", "demo", "apply", "--filename", FURTHER_KINDS[name])
+                    subprocess.run(kubectl, env=environment, check=True)
                 _write(RECORDED / version / name, state, _settled(state))
             finally:
                 subprocess.run([csctl, "dev", "down", "--name", "demo"], env=environment, check=True)
@@ -130,8 +135,9 @@ def _is_read(key: str, manifest: Manifest) -> bool:
     """Return whether the operator reads an object of the management cluster."""
     group, kind = key.split("/")[1:3]
     is_kubeconfig = group == "secrets" and manifest["metadata"]["name"].endswith(KUBECONFIG_SUFFIX)
+    is_source = group == "configmaps" and kind == "default" and manifest["metadata"]["name"] != "kube-root-ca.crt"
     is_custom = group.endswith(".x-k8s.io") and not WORKERS.fullmatch(kind)
-    return is_custom or group == "namespaces" or is_kubeconfig
+    return is_custom or group == "namespaces" or is_kubeconfig or is_source
 
 
 def _public(manifest: Manifest) -> Manifest:

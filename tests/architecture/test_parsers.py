@@ -61,6 +61,7 @@ PATTERNS = {
     "model/ranges.py": "MAX_CHARACTERS",
     "model/semver.py": "MAX_VERSION_CHARACTERS, MAX_CONSTRAINT_CHARACTERS",
     "model/versions.py": "MAX_CHARACTERS",
+    "model/kinds/shards.py": "a flag of the operator; a pattern of 30 characters",
     "net/kube/partial_json.py": "an answer of an API server: net.kube.limits; possessive, so linear",
     "net/kube/failure_status.py": "a failure answer: net.kube.transport.MAX_FAILURE_BYTES; repetitions are bounded",
     "csctl/building/packaging.py": AUTHOR,

@@ -16,6 +16,8 @@ ARGUMENTS = {
     "namespace": "team",
     "operator-namespace": "stacks-system",
     "watch-filter": "ours",
+    "shard": "emea",
+    "shards": "emea,apac",
     "metrics-bind-address": ":9",
     "health-probe-bind-address": ":9",
     "node-image-bind-address": ":9",
@@ -40,6 +42,8 @@ ARGUMENTS = {
     "local": "true",
     "take-over": "",
     "release-upgrades": "",
+    "observe": "",
+    "once": "",
     "source-location": "mirror/kaas",
     "source-interval": "10m",
     "source-plain-http": "",
@@ -55,6 +59,7 @@ ARGUMENTS = {
 
 NEEDED = {
     "node-image-bind-address": ["--node-image-url=https://images.example.org", "--operator-namespace=stacks-system"],
+    "once": ["--observe"],
     "local": ["--source=oci", "--source-location=registry.example.org/kaas"],
     "source": ["--source-location=registry.example.org/kaas"],
     "source-plain-http": ["--source=oci", "--source-location=registry.example.org/kaas"],

@@ -24,11 +24,12 @@ from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, Api
 from clusterstacks.dev.processes import start_on_free_port
 from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.model.kinds.shards import MAIN_LEASE
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import AlreadyExists
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.net.pool import Pool
-from clusterstacks.operator.lease_settings import LEASE_NAME, ElectionSettings
+from clusterstacks.operator.lease_settings import ElectionSettings
 from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import LeaseDurations
 from tests.support.observing.audit_log import AuditLog, Write, audit_flags, outside, tenures
@@ -87,10 +88,10 @@ class Arena:
 
     @property
     def lease(self) -> str:
-        return f"leases/{self.namespace}/{LEASE_NAME}"
+        return f"leases/{self.namespace}/{MAIN_LEASE}"
 
     async def holder(self) -> str:
-        lease = await self.client.find(LEASES, LEASE_NAME, self.namespace)
+        lease = await self.client.find(LEASES, MAIN_LEASE, self.namespace)
         return str(lease["spec"].get("holderIdentity") or "") if lease else ""
 
     async def held_by(self, name: str) -> None:
@@ -163,7 +164,7 @@ class Arena:
             "--secure-port=0",
             "--controllers=serviceaccount-controller",
             "--use-service-account-credentials=false",
-            f"--leader-elect-resource-name={LEASE_NAME}",
+            f"--leader-elect-resource-name={MAIN_LEASE}",
             f"--leader-elect-resource-namespace={self.namespace}",
             f"--leader-elect-lease-duration={BRIEF.duration}s",
             f"--leader-elect-renew-deadline={BRIEF.renew_deadline}s",
@@ -356,7 +357,7 @@ async def test_standby_replica_serves_webhooks_and_writes_nothing(world: World) 
         {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"name": LEASE_NAME, "namespace": world.namespace},
+            "metadata": {"name": MAIN_LEASE, "namespace": world.namespace},
             "spec": {"holderIdentity": "go", "leaseDurationSeconds": 3600},
         }
     )
@@ -370,6 +371,6 @@ async def test_standby_replica_serves_webhooks_and_writes_nothing(world: World) 
         assert attempts(operator, "clusterstack") == 0
         assert await world.get(Kind.CLUSTER_STACK, created["metadata"]["name"]) == created
         free = {"spec": {"holderIdentity": ""}}
-        await world.client.merge_patch(LEASES, LEASE_NAME, free, world.namespace)
+        await world.client.merge_patch(LEASES, MAIN_LEASE, free, world.namespace)
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
         assert b"clusterstacks_leader 1.0" in operator._metrics.expose()

@@ -77,6 +77,32 @@ control-plane: cso-controller-manager
 {{- end }}
 {{- end }}
 
+{{- /* The shards with their names and images. The digest of the main image does not go with another tag. */}}
+{{- define "operator.shards" -}}
+{{- $shards := list -}}
+{{- range .Values.shards -}}
+{{- $shard := ternary (dict "name" .) . (kindIs "string" .) -}}
+{{- $image := $shard.image | default dict -}}
+{{- $common := ternary (omit $.Values.image "digest") $.Values.image (hasKey $image "tag") -}}
+{{- $shards = append $shards (dict "name" $shard.name "image" (merge (dict) $image $common)) -}}
+{{- end -}}
+{{- toYaml $shards -}}
+{{- end }}
+
+{{- /* The selector of the pods of a shard, which the Services and selectors of the main instance do not match:
+(dict "root" $ "shard" "emea"). An empty shard is the main instance; "*" stands for all shards. */}}
+{{- define "operator.instanceSelector" -}}
+{{- if .shard -}}
+app.kubernetes.io/name: {{ printf "%s-shard" (include "operator.chart" .root) | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+{{- if ne .shard "*" }}
+clusterstack.x-k8s.io/shard: {{ .shard | quote }}
+{{- end }}
+{{- else -}}
+{{ include "operator.selector" .root }}
+{{- end -}}
+{{- end }}
+
 {{- define "operator.labels" -}}
 {{ include "operator.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -95,13 +121,14 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{- /* (dict "chart" .Chart "image" .Values.image) */}}
 {{- define "operator.image" -}}
-{{- $image := .Values.image -}}
+{{- $image := .image -}}
 {{- $repository := required "image.repository must be set: where the image of the operator is" $image.repository -}}
 {{- if $image.digest -}}
 {{ $repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ $image.tag | default .chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
@@ -119,10 +146,24 @@ the verbs that an operator for one namespace needs in all of them. */}}
 {{- if has "cluster-stack-operator" ($rule.resourceNames | default list) }}
 {{- $rule = merge (dict "resourceNames" (list (include "operator.clusterName" $root))) $rule }}
 {{- end }}
+{{- if has "clusterstack.x-k8s.io" ($rule.resourceNames | default list) }}
+{{- $rule = merge (dict "resourceNames" (include "operator.leases" $root | fromYamlArray)) $rule }}
+{{- end }}
 # {{ .why }}
 - {{ toYaml $rule | nindent 2 | trim }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* Names of the Leases, as lease_name of clusterstacks.model.kinds.shards. */}}
+{{- define "operator.leases" -}}
+{{- $lease := "clusterstack.x-k8s.io" -}}
+{{- with .Values.watchFilter -}}{{- $lease = printf "filter-%s.%s" (sha256sum . | trunc 8) $lease -}}{{- end -}}
+{{- $leases := list $lease -}}
+{{- range include "operator.shards" . | fromYamlArray -}}
+{{- $leases = append $leases (printf "%s.%s" .name $lease) -}}
+{{- end -}}
+{{- toYaml $leases -}}
 {{- end }}
 
 {{- /* The rules for rbac.classKinds and rbac.providerKinds. */}}

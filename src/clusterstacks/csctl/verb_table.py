@@ -24,6 +24,15 @@ class Verb(NamedTuple):
 
 
 VERBS: Final[Mapping[str, Verb]] = {
+    "attest": Verb(
+        "clusterstacks.csctl.verbs.attest",
+        "State that a stage has run a release.",
+        (
+            f"{_REF} --stage staging --key staging.key",
+            f"{_REF} --stage staging --key staging.key --file conformance.xml",
+            f"{_REF} --stage staging --key staging.key --verdict failed",
+        ),
+    ),
     "build-images": Verb(
         "clusterstacks.csctl.verbs.build_images",
         "Build the node images of a stack.",
@@ -110,6 +119,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         "List what each delivery to a Cluster changed.",
         ("default/my-cluster", "default/my-cluster -o json"),
     ),
+    "impact": Verb(
+        "clusterstacks.csctl.verbs.impact",
+        "Show what a release would change on live Clusters.",
+        (f".release/{_RELEASE}", f".release/{_RELEASE} --context staging --context prod -o json"),
+    ),
     "index": Verb("clusterstacks.csctl.verbs.index", "Write the index of a directory of releases.", ("www",)),
     "init": Verb("clusterstacks.csctl.verbs.init", "Write a new stack.", ("openstack/scs/1-35",)),
     "install": Verb(
@@ -119,6 +133,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             "--check",
             "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --wait",
             "--image registry.example.org/kaas/cluster-stack-operator --export",
+            "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --observe",
         ),
     ),
     "kubeconfig": Verb(
@@ -134,7 +149,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "list": Verb(
         "clusterstacks.csctl.verbs.listing",
         "List the releases in a repository.",
-        ("registry.example.org/kaas/stacks", "github://example-org/cluster-stacks -o json"),
+        (
+            "registry.example.org/kaas/stacks",
+            "registry.example.org/kaas/stacks --evidence --key staging.pub",
+            "github://example-org/cluster-stacks -o json",
+        ),
     ),
     "login": Verb(
         "clusterstacks.csctl.verbs.login",
@@ -228,7 +247,9 @@ VERBS: Final[Mapping[str, Verb]] = {
         ("default/my-cluster", "my-cluster --addon cni -o yaml"),
     ),
     "verify": Verb(
-        "clusterstacks.csctl.verbs.verify", "Verify the signatures of a release.", (f"{_REF} --key release.key.pub",)
+        "clusterstacks.csctl.verbs.verify",
+        "Verify the signatures of a release.",
+        (f"{_REF} --key release.key.pub", f"{_REF} --evidence --key staging.pub"),
     ),
     "version": Verb(
         "clusterstacks.csctl.verbs.version",
@@ -244,9 +265,22 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Write stacks": ("init", "lint", "template", "diff", "compat", "schemas", "hash", "build-images", "create"),
-    "Publish releases": ("sign", "verify", "push", "pull", "copy", "list", "index", "login", "logout"),
+    "Publish releases": ("sign", "verify", "attest", "push", "pull", "copy", "list", "index", "login", "logout"),
     "Use clusters": (
-        *("generate", "status", "ui", "plan", "why", "upgrade", "history", "drift", "values", "trace", "kubeconfig"),
+        *(
+            "generate",
+            "status",
+            "ui",
+            "plan",
+            "why",
+            "impact",
+            "upgrade",
+            "history",
+            "drift",
+            "values",
+            "trace",
+            "kubeconfig",
+        ),
         *("reconcile", "suspend", "resume"),
     ),
     "Run the operator": ("install", "uninstall", "crds"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,8 +19,7 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObjectId:
+class ObjectId(NamedTuple):
     """The identity of an object, independent of the API version.
 
     An object that moves from ``policy/v1beta1`` to ``policy/v1`` stays the same object; two objects with the same name

@@ -16,7 +16,8 @@ from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
 from clusterstacks.deliver.render.worker_pool import sizing
 from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, SHARD_LABEL, Kind
+from clusterstacks.model.kinds.shards import shard_of
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import named_connection
@@ -27,13 +28,16 @@ from clusterstacks.operator.controllers.clusterresourcesync import registration 
 from clusterstacks.operator.controllers.object_problems import find_problems
 from clusterstacks.operator.controllers.registered import PROVIDERS, REGISTRATIONS
 from clusterstacks.operator.controllers.registration import ControllerContext
+from clusterstacks.operator.controllers.shard_moves import ShardMoves
 from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
 from clusterstacks.operator.image_server import ImageAddresses, ImageServer
 from clusterstacks.operator.lease_settings import build_elector
+from clusterstacks.operator.observation import Observation, ObservingGate, SweptKind
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
+from clusterstacks.operator.shard_leases import ShardLeases
 from clusterstacks.operator.source_wiring import SourceServices
 from clusterstacks.operator.support_metrics import clusters_by_minor, support_days
 from clusterstacks.operator.webhooks.configuration import WebhookScope
@@ -86,21 +90,28 @@ class Operator:
         self.management = f"{connection.server}, found by {origin}"
         """Address of the management API server, and where the kubeconfig was found."""
         self._elector = self._build_elector(connection)
-        gate = self._elector.gate if self._elector else None
+        observing = ObservingGate() if settings.observe else None
+        gate = self._elector.gate if self._elector else observing
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
         # Webhooks serve on every replica and rotate their certificate with optimistic locking, so they pass no gate.
         # Every client that reaches their port can make them read, which must not use up the reconcilers' budget. The
         # same holds for the server of node images.
-        self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
+        self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT, gate=observing)
         self._image_addresses = self._build_image_addresses()
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
         self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
-        self._workloads = Workloads(self._client, gate, on_answer=partial(self._metrics.count_request, "workload"))
-        registered = [*REGISTRATIONS, *(one for name in settings.providers for one in PROVIDERS[name])]
-        caches = {cache.kind: cache for registration in registered for cache in registration.caches}
+        self._workloads = Workloads(
+            self._client,
+            gate,
+            on_answer=partial(self._metrics.count_request, "workload"),
+            is_ours=self._owns,
+        )
+        known = [*REGISTRATIONS, *(one for name in settings.providers for one in PROVIDERS[name])]
+        registered = [one for one in known if one.in_shards or not settings.shard]
+        caches = {cache.kind: cache for registration in known for cache in registration.caches}
         self._caches = {kind: self._make_informer(cache) for kind, cache in caches.items()}
         self._informers = {kind: informer for kind, informer in self._caches.items() if caches[kind].required}
         self._further_informers: asyncio.Queue[Informer] = asyncio.Queue()
@@ -113,6 +124,17 @@ class Operator:
             stacks=self._informers[Kind.CLUSTER_STACK].cache,
             clock=self._clock,
             changed=self._source_changed,
+        )
+        clusters = self._informers[CLUSTER_KIND].cache
+        namespace = settings.election.namespace if settings.election else settings.operator_namespace
+        self._shard_leases = ShardLeases(self._client, namespace, clusters, self._enqueue(clusteraddon.CREATOR_NAME))
+        self._shards = ShardMoves(
+            own=settings.shard,
+            client=self._client,
+            clusters=clusters,
+            workloads=self._workloads,
+            is_running=self._shard_leases.is_running,
+            unserved=self._shard_leases.unserved,
         )
         self._controllers: dict[str, Controller] = {}
         self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
@@ -128,14 +150,17 @@ class Operator:
         self._probes.add_ready("releases", partial(listings.problem, self._sources.policy.default.address))
         self._metrics.watch_failing_sources(listings.failing)
         self._metrics.watch_source_age(listings.oldest_success)
-        clusters = self._informers[CLUSTER_KIND].cache
-        self._metrics.watch_support(
-            lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
-        )
-        self._metrics.set_version(version("cluster-stacks"))
+        if not settings.shard:
+            self._metrics.watch_support(
+                lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
+            )
+            self._metrics.watch_unserved(self._shard_leases.unserved, settings.shards)
+        self._metrics.set_version(version("cluster-stacks"), settings.shard)
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)
         self._metrics.watch_checks(self._probes.failing)
+        self.observation = self._build_observation(environment, observing) if observing else None
+        """Reports what would be written; None in an operator that writes."""
 
     @property
     def source(self) -> str:
@@ -153,16 +178,13 @@ class Operator:
         }
         for name, write in writers.items():
             services[name] = self._after_sync(write if elector is None else elector.while_held(write))
-        services["unreadable objects"] = (
-            self._unreadable.run if elector is None else elector.while_held(self._unreadable.run)
-        )
         settings = self._settings
-        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
-        services["leftovers"] = leftovers.run if elector is None else elector.while_held(leftovers.run)
-        if settings.operator_namespace and not settings.webhook_port:
-            name = WebhookScope(settings.namespace).name
-            forget = partial(unregister, self._client, name, settings.operator_namespace, self._clock)
-            services["webhook registration"] = forget if elector is None else elector.while_held(forget)
+        if self.observation is not None:
+            if not settings.once:
+                services["observation"] = self.observation.run
+        else:
+            for name, write in self._further_writers().items():
+                services[name] = write if elector is None else elector.while_held(write)
         if settings.operator_namespace:
             services["rights"] = RightsCheck(
                 client=self._webhook_client,
@@ -181,23 +203,7 @@ class Operator:
             log.warning(
                 "The webhooks are disabled: set --webhook-service to the Service by which the API server calls them"
             )
-        if self._image_addresses is not None:
-            services["node images"] = self._after_sync(
-                ImageServer(
-                    *settings.node_image_address,
-                    addresses=self._image_addresses,
-                    releases=self._informers[Kind.CLUSTER_STACK_RELEASE].cache,
-                    open_source=self._sources.fetcher(lambda _: None).image_source,
-                    certificates=settings.node_image_cert_dir,
-                ).run
-            )
-        host, port = self._settings.probe_address
-        if port:
-            services["probes"] = ProbesServer(host, port, probes=self._probes).run
-        host, port = self._settings.metrics_address
-        if port:
-            services["metrics"] = ProbesServer(host, port, metrics=self._metrics).run
-        return services
+        return services | self._servers()
 
     async def close(self) -> None:
         """End the worker processes, then the connections."""
@@ -211,6 +217,59 @@ class Operator:
             if self._webhooks is not None:
                 stack.push_async_callback(self._webhooks.close)
 
+    def _servers(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the servers besides that of the webhooks."""
+        settings = self._settings
+        services: dict[str, Callable[[], Awaitable[None]]] = {}
+        if self._image_addresses is not None and self.observation is None:
+            services["node images"] = self._after_sync(
+                ImageServer(
+                    *settings.node_image_address,
+                    addresses=self._image_addresses,
+                    releases=self._informers[Kind.CLUSTER_STACK_RELEASE].cache,
+                    open_source=self._sources.fetcher(lambda _: None).image_source,
+                    certificates=settings.node_image_cert_dir,
+                ).run
+            )
+        host, port = self._settings.probe_address
+        if port:
+            services["probes"] = ProbesServer(host, port, probes=self._probes, observation=self.observation).run
+        host, port = self._settings.metrics_address
+        if port:
+            services["metrics"] = ProbesServer(host, port, metrics=self._metrics).run
+        return services
+
+    def _further_writers(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the services that write, besides the controllers; a shard leaves most to the main instance."""
+        settings = self._settings
+        writers: dict[str, Callable[[], Awaitable[None]]] = {"unreadable objects": self._unreadable.run}
+        if settings.shard:
+            return writers
+        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
+        writers["leftovers"] = leftovers.run
+        if settings.operator_namespace and not settings.webhook_port:
+            name = WebhookScope(settings.namespace).name
+            forget = partial(unregister, self._client, name, settings.operator_namespace, self._clock)
+            writers["webhook registration"] = forget
+        if self._elector is not None:
+            writers["shards"] = self._after_sync(self._shard_leases.run)
+        return writers
+
+    def _build_observation(self, environment: ControllerContext, gate: ObservingGate) -> Observation:
+        addons, bindings = self._caches[Kind.CLUSTER_ADDON], self._caches[Kind.CLUSTER_RESOURCE_SYNC_BINDING]
+        swept = (
+            SweptKind(addons.cache, ("spec", "clusterRef", "name"), environment.addon_sweep.uncompared),
+            SweptKind(bindings.cache, ("spec", "clusterName"), environment.sync_sweep.uncompared),
+        )
+        return Observation(gate, swept, self._is_idle)
+
+    def _is_idle(self) -> bool:
+        """Return whether all caches are filled as far as possible, and nothing is reconciled or downloaded."""
+        are_filled = all(one.is_synced or one.health.is_failing for one in self._caches.values())
+        are_required = all(one.is_synced for one in self._informers.values())
+        controllers = all(controller.is_idle for controller in self._controllers.values())
+        return are_filled and are_required and controllers and self._sources.is_idle
+
     def _build_renderer(self) -> Renderer:
         size = sizing(memory_limit())
         if size.shortage:
@@ -221,7 +280,7 @@ class Operator:
     def _features(self) -> frozenset[Feature]:
         on = {
             Feature.WEBHOOKS: self._webhooks is not None,
-            Feature.NO_WEBHOOKS: not self._settings.webhook_port,
+            Feature.NO_WEBHOOKS: not (self._settings.webhook_port or self._settings.observe),
             Feature.ELECTION: self._elector is not None,
             Feature.NODE_IMAGES: self._image_addresses is not None,
         }
@@ -236,23 +295,25 @@ class Operator:
 
     def _build_elector(self, connection: Connection) -> LeaderElector | None:
         settings = self._settings.election
-        self._metrics.leader.set(settings is None)
+        self._metrics.leader.set(settings is None and not self._settings.observe)
         if settings is None:
             return None
         return build_elector(settings, connection, self._pool, COMPONENT, self._metrics.leader.set)
 
     def _make_informer(self, cache: CachedKind) -> Informer:
+        shard = self._settings.shard
         informer = Informer(
             self._client,
             cache.group,
             cache.kind,
             namespace=self._settings.namespace if cache.namespaced else "",
+            labels=f"{SHARD_LABEL}={shard}" if shard and cache.sharded else "",
             indexes=cache.indexes,
             trim=cache.trim,
             keep_unreadable=cache.keep_unreadable,
             metadata_only=cache.metadata_only,
         )
-        if not cache.metadata_only:
+        if not cache.metadata_only and (cache.sharded or not shard):
             self._unreadable.follow(informer)
         return informer
 
@@ -279,6 +340,7 @@ class Operator:
                 metrics=self._metrics,
                 renderer=self._renderer,
                 locks=locks,
+                at_once=self._settings.observe,
             ),
             sync_sweep=AddonSweep(
                 workloads=self._workloads,
@@ -289,6 +351,7 @@ class Operator:
                 renderer=self._renderer,
                 locks=locks,
                 kind=SYNC_RECORD,
+                at_once=self._settings.observe,
             ),
             informers=self._caches,
             watch_kind=self._watch_kind,
@@ -299,11 +362,15 @@ class Operator:
             statements=self._sources.statements,
             rules=self._counting,
             watch_filter=self._settings.watch_filter,
+            shards=self._shards,
             provider_kinds=self._settings.provider_kinds,
             class_kinds=self._settings.class_kinds,
             drift_interval=self._settings.drift_interval,
             image_url=self._image_addresses.of if self._image_addresses else None,
         )
+
+    def _owns(self, cluster: ObjectKey) -> bool:
+        return self._shards.owns(cluster)
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
         workers = self._settings.workers.get(registration.concurrency_of or registration.name, registration.concurrency)
@@ -316,8 +383,9 @@ class Operator:
         if reconciler.source_keys is not None:
             self._source_watches.append((controller, reconciler.source_keys))
         if registration.reports_ready:
-            store = self._caches[registration.kind].cache
-            self._metrics.watch_problems(registration.kind, lambda: find_problems(store.all()))
+            store, shard = self._caches[registration.kind].cache, self._settings.shard
+            held = (lambda one: shard_of(one) == shard) if registration.in_shards else (lambda _: True)
+            self._metrics.watch_problems(registration.kind, lambda: find_problems(filter(held, store.all())))
 
     def _enqueue(self, controller: str) -> Callable[[ObjectKey], None]:
         """Return a function that enqueues an object of a controller, which may be built later."""

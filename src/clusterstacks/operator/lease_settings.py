@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from clusterstacks.model.kinds.shards import MAIN_LEASE
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.retry import RetryPolicy
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.connection import Connection
     from clusterstacks.net.pool import Pool
 
-LEASE_NAME: Final = "clusterstack.x-k8s.io"
-"""Name of the Lease: that of the Go operator, so that only one of the two operators writes."""
-
 DEFAULT_NAMESPACE: Final = "kube-system"
 """Namespace of the Lease if the operator does not run in a pod. Write access to it can stop the operator, so it is not
 a namespace of tenants."""
@@ -35,11 +33,12 @@ ELECTION_BUDGET: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Namespace of the Lease, identity of this replica (empty: a random one), and durations."""
+    """Namespace of the Lease, identity of this replica (empty: a random one), durations, and name of the Lease."""
 
     namespace: str
     identity: str = ""
     durations: LeaseDurations = field(default_factory=LeaseDurations)
+    lease: str = MAIN_LEASE
 
 
 def build_elector(
@@ -55,7 +54,7 @@ def build_elector(
         user_agent=f"{user_agent}/leader-election",
         retries=RetryPolicy(attempts=1),
     )
-    lease = ObjectKey(settings.namespace, LEASE_NAME)
+    lease = ObjectKey(settings.namespace, settings.lease)
     identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"
     return LeaderElector(client, lease, identity, durations=settings.durations, report=report)
 
@@ -70,8 +69,8 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
         const=True,
         default=True,
         metavar="true|false",
-        help="write only while holding the Lease clusterstack.x-k8s.io, so that only one of several replicas writes; "
-        "with false run exactly one replica",
+        help="write only while holding the Lease clusterstack.x-k8s.io (with --shard or --watch-filter its own one), "
+        "so that only one of several replicas writes; with false run exactly one replica, and no shards",
     )
     add(
         "--leader-elect-namespace",
@@ -88,9 +87,9 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def election_settings(flags: argparse.Namespace, own_namespace: str) -> ElectionSettings | None:
+def election_settings(flags: argparse.Namespace, own_namespace: str, lease: str) -> ElectionSettings | None:
     """Read the flags; None if every replica writes. ``own_namespace`` is empty where it is not known."""
     if not flags.leader_elect:
         return None
     namespace = flags.leader_elect_namespace or own_namespace or DEFAULT_NAMESPACE
-    return ElectionSettings(namespace, flags.leader_elect_identity)
+    return ElectionSettings(namespace, flags.leader_elect_identity, lease=lease)

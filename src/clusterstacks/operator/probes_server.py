@@ -1,4 +1,4 @@
-"""Serves /healthz, /readyz and /metrics over plain HTTP."""
+"""Serves /healthz, /readyz, /observed and /metrics over plain HTTP."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 if TYPE_CHECKING:
+    from clusterstacks.operator.observation import Observation
     from clusterstacks.runtime.component_health import ProbeAnswer, Probes
     from clusterstacks.runtime.metrics import Metrics
 
@@ -24,7 +25,15 @@ class ProbesServer:
     An empty ``host`` means all addresses, ``port`` 0 a free port, which attribute ``port`` has once ``started`` is set.
     """
 
-    def __init__(self, host: str, port: int, *, probes: Probes | None = None, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        probes: Probes | None = None,
+        metrics: Metrics | None = None,
+        observation: Observation | None = None,
+    ) -> None:
         self.host = host
         self.port = port
         self.started = asyncio.Event()
@@ -32,6 +41,8 @@ class ProbesServer:
         if probes is not None:
             self._application.router.add_get("/healthz", _probe(probes.alive))
             self._application.router.add_get("/readyz", _probe(probes.ready))
+        if observation is not None:
+            self._application.router.add_get("/observed", _report(observation))
         if metrics is not None:
             self._application.router.add_get("/metrics", _scrape(metrics))
 
@@ -53,6 +64,13 @@ def _probe(ask: Callable[[], ProbeAnswer]) -> Handler:
     async def respond(_: web.Request) -> web.Response:
         answer = ask()
         return web.Response(text=answer.text, status=200 if answer.passed else 503)
+
+    return respond
+
+
+def _report(observation: Observation) -> Handler:
+    async def respond(_: web.Request) -> web.Response:
+        return web.json_response(observation.observed().document())
 
     return respond
 

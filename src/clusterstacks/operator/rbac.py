@@ -17,9 +17,9 @@ from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, TEMPLATE_
 from clusterstacks.model.documents import mapping, mappings
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, PROVIDER_GROUP, RESOURCE_SET_GROUP, SYNC_GROUP
+from clusterstacks.model.kinds.shards import MAIN_LEASE
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
-from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import NAME as CONFIGURATION_NAME
 from clusterstacks.operator.webhooks.configuration import OWNER, SECRET_NAME, WebhookScope
 
@@ -325,19 +325,19 @@ RIGHTS: Final = (
     Right(
         group="coordination.k8s.io",
         resources=("leases",),
-        verbs=("get", "patch"),
+        verbs=("patch",),
         scope=RightScope.OWN,
-        names=(LEASE_NAME,),
+        names=(MAIN_LEASE,),
         only_with=(Feature.ELECTION,),
-        why="leader election; not needed with --leader-elect=false",
+        why="leader election; not needed with --leader-elect=false. A shard has the Lease SHARD.clusterstack.x-k8s.io",
     ),
     Right(
         group="coordination.k8s.io",
         resources=("leases",),
-        verbs=("create",),
+        verbs=("get", "create"),
         scope=RightScope.OWN,
         only_with=(Feature.ELECTION,),
-        why="create that Lease; RBAC cannot name an object that is created",
+        why="read this Lease and those of shards; create it: RBAC cannot name an object that is created",
     ),
 )
 

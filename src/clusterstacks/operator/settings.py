@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, parse_interval
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS, KindPattern
+from clusterstacks.model.kinds.shards import MAIN, lease_name
+from clusterstacks.model.kinds.shards import NAME as SHARD_NAME
 from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.http.allowlist import AllowedHosts
@@ -60,6 +62,8 @@ class OperatorSettings:
     namespace: str = ""
     operator_namespace: str = ""
     watch_filter: str = ""
+    shard: str = MAIN
+    shards: frozenset[str] = frozenset()
     metrics_address: tuple[str, int] = ("", 8080)
     probe_address: tuple[str, int] = ("", 9440)
     node_image_address: tuple[str, int] = ("", 0)
@@ -80,6 +84,8 @@ class OperatorSettings:
     as_manager: bool = False
     take_over: bool = False
     release_upgrades: bool = False
+    observe: bool = False
+    once: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -97,19 +103,32 @@ def parse_settings(
     parser = option_parser(RELEASE_DIR if not started_as_manager(program) else GO_RELEASE_DIR)
     flags = parser.parse_args(two_dashes(arguments))
     try:
-        settings = _settings(flags, environ, service_account)
-        return replace(settings, as_manager=started_as_manager(program))
+        settings = _settings(flags, environ, service_account, as_manager=started_as_manager(program))
+        return _of_shard(settings) if settings.shard else settings
     except SpecError as error:
         parser.error(error.message)
 
 
-def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
+def _of_shard(settings: OperatorSettings) -> OperatorSettings:
+    """Leave to the main instance what is not about single Clusters."""
+    if (settings.election is None and not settings.observe) or settings.shards:
+        raise SpecError("InvalidShard", "--shard needs leader election, and --shards is for the main instance")
+    return replace(settings, webhook_port=0, node_image_address=("", 0), providers=(), take_over=False)
+
+
+def _settings(
+    flags: argparse.Namespace, environ: Mapping[str, str], service_account: Path, *, as_manager: bool
+) -> OperatorSettings:
     own = flags.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
     if flags.node_image_bind_address[1] and not (flags.node_image_url and own):
         raise SpecError(
             "NodeImageServerIncomplete",
             "--node-image-bind-address needs --node-image-url, and --operator-namespace for the Secret of its key",
         )
+    if flags.once and not flags.observe:
+        raise SpecError("ObserveMissing", "--once is for --observe")
+    # As the Go operator, whose Lease does not depend on the filter.
+    lease = lease_name(flags.shard, "" if as_manager else flags.watch_filter)
     return OperatorSettings(
         kubeconfig=flags.kubeconfig,
         source=source_of(flags, environ),
@@ -122,12 +141,14 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         namespace=flags.namespace,
         operator_namespace=own,
         watch_filter=flags.watch_filter,
+        shard=flags.shard,
+        shards=flags.shards,
         metrics_address=flags.metrics_bind_address,
         probe_address=flags.health_probe_bind_address,
         node_image_address=flags.node_image_bind_address,
         node_image_url=flags.node_image_url,
         node_image_cert_dir=flags.node_image_cert_dir,
-        webhook_port=flags.webhook_port,
+        webhook_port=0 if flags.observe else flags.webhook_port,
         webhook_service=flags.webhook_service,
         webhook_url=flags.webhook_url,
         webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
@@ -135,7 +156,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
         providers=tuple(dict.fromkeys(flags.providers)),
         drift_interval=flags.drift_interval,
-        election=election_settings(flags, own),
+        election=None if flags.observe else election_settings(flags, own, lease),
         workers={
             registration.name: getattr(flags, f"{registration.name}_concurrency")
             for registration in REGISTRATIONS
@@ -143,8 +164,11 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         },
         log_level=LEVELS.get(flags.log_level, flags.log_level),
         log_format=flags.log_format,
+        as_manager=as_manager,
         take_over=flags.take_over,
         release_upgrades=flags.release_upgrades,
+        observe=flags.observe,
+        once=flags.once,
         notices=notices(flags),
     )
 
@@ -195,6 +219,17 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         help="only release the upgrades of the Clusters that a deleted operator held, and exit; --namespace and "
         "--watch-filter select the Clusters",
     )
+    other.add_argument(
+        "--observe",
+        action="store_true",
+        help="write nothing, and report the first write for each object that this version would make, in the log and "
+        "at /observed of the probes; runs beside another operator, without its Lease and without webhooks",
+    )
+    other.add_argument(
+        "--once",
+        action="store_true",
+        help="with --observe: end when everything was compared, with 0 if nothing would be written, else with 3",
+    )
     add_go_flags(other)
     return parser
 
@@ -221,6 +256,22 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="VALUE",
         help="reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value",
+    )
+    add(
+        "--shard",
+        type=_shard,
+        default=MAIN,
+        metavar="NAME",
+        help="deliver only to Clusters whose label clusterstack.x-k8s.io/shard has this value; default: the main "
+        "instance, which has those without the label, and for all Clusters the webhooks, ClusterStacks, releases, "
+        "ClusterUpgrades and ClusterResourceSyncs",
+    )
+    add(
+        "--shards",
+        type=_shards,
+        default=frozenset(),
+        metavar="NAME,...",
+        help="of the main instance: the shards that Clusters may name; its webhook refuses others",
     )
 
 
@@ -407,6 +458,16 @@ def _server_url(text: str) -> str:
     if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
         raise argparse.ArgumentTypeError(f"{text!r} is not http://HOST:PORT or https://HOST:PORT")
     return text.rstrip("/")
+
+
+def _shard(text: str) -> str:
+    if text and not SHARD_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of up to 30 of a-z, 0-9 and -, or it is main")
+    return text
+
+
+def _shards(text: str) -> frozenset[str]:
+    return frozenset(map(_shard, filter(None, text.split(","))))
 
 
 def _positive(text: str) -> int:

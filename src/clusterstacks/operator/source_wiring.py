@@ -94,6 +94,11 @@ class SourceServices:
             confirmed=self._confirmed,
         )
 
+    @property
+    def is_idle(self) -> bool:
+        """True if all sources were listed, and nothing is downloaded."""
+        return self.listings.is_idle and all(tasks.is_idle for tasks in self._tasks)
+
     async def close(self) -> None:
         """End all listings and downloads, then the connections."""
         async with AsyncExitStack() as stack:

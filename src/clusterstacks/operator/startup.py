@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.errors import ClusterStacksError, DependencyError
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.kubeconfig import named_connection
 from clusterstacks.net.pool import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.go_operator import own_pod, webhook_service, writable_directory
+from clusterstacks.operator.observation import leave_message
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from clusterstacks.operator.settings import CACHE_DIR, OperatorSettings, parse_settings
 from clusterstacks.plan.clusters.hold_annotation import drop_holds, held_clusters
@@ -33,18 +34,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.operator.observation import Observation
 
 log = logging.getLogger(__name__)
 
 
 def run() -> None:
-    """Run the operator; exits with 0 after a signal, with 1 after an error."""
+    """Run the operator; exits with 0 after a signal, with 1 after an error, with --once as ``observation`` says."""
     settings = parse_settings(sys.argv[1:], os.environ, program=sys.argv[0])
     configure_logging(settings.log_level.upper(), form=settings.log_format)
     stop_tracing = configure_tracing(os.environ, version("cluster-stacks"))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_release_upgrades(settings) if settings.release_upgrades else _serve(settings))
+            code = runner.run(_release_upgrades(settings) if settings.release_upgrades else _serve(settings))
     except ServiceEndedError as error:
         if isinstance(error.__cause__, LeaseLostError):
             log.error("%s", error.__cause__)  # noqa: TRY400 - the message is enough, a trace would hide it
@@ -54,11 +56,14 @@ def run() -> None:
     except ClusterStacksError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a trace would hide it
         sys.exit(1)
+    else:
+        sys.exit(code)
     finally:
         stop_tracing()
 
 
-async def _serve(settings: OperatorSettings) -> None:
+async def _serve(settings: OperatorSettings) -> int:
+    """Serve until a signal, or with --once until everything was observed; return the exit code."""
     settings = await _complete_settings(settings)
     operator = Operator(settings, os.environ)
     log.info(
@@ -70,16 +75,34 @@ async def _serve(settings: OperatorSettings) -> None:
     for notice in settings.notices:
         log.warning(notice)
     try:
+        if settings.once and operator.observation is not None:
+            return await _observe_once(operator, operator.observation)
         await run_until_signal(operator.services())
     finally:
         await operator.close()
+    return 0
 
 
-async def _release_upgrades(settings: OperatorSettings) -> None:
+async def _observe_once(operator: Operator, observation: Observation) -> int:
+    serving = asyncio.create_task(run_until_signal(operator.services()))
+    observing = asyncio.create_task(observation.completed())
+    await asyncio.wait({serving, observing}, return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        observing.cancel()
+        serving.result()
+        raise DependencyError("NotObserved", "the observation was stopped before it was complete")
+    serving.cancel()
+    await asyncio.wait({serving})
+    leave_message(observing.result().message)
+    return observing.result().exit_code
+
+
+async def _release_upgrades(settings: OperatorSettings) -> int:
     """Let Cluster API upgrade the Clusters that an operator, which is deleted, held."""
     async with _management(settings) as client:
         held = await held_clusters(client, settings.namespace, settings.watch_filter)
         await drop_holds(client, held, log.info)
+    return 0
 
 
 @asynccontextmanager

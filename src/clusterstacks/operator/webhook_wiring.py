@@ -20,6 +20,7 @@ from clusterstacks.operator.webhooks.cluster_validator import ClusterValidator
 from clusterstacks.operator.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
 from clusterstacks.operator.webhooks.dispatch import Validator
 from clusterstacks.operator.webhooks.server import WebhookServer
+from clusterstacks.operator.webhooks.shard_rule import ShardRule
 from clusterstacks.operator.webhooks.stack_validators import StackValidators
 from clusterstacks.operator.webhooks.suggestions import Suggester
 from clusterstacks.plan.compat.library import facts
@@ -93,6 +94,7 @@ class Webhooks:
             rules=rules.counting,
             upstream=upstream,
             suggester=self._suggester,
+            shards=ShardRule(client, settings.shards),
         )
         live = informers[CLUSTER_KIND].cache
         own = StackValidators(client, live, releases, access.stacks, settings.provider_kinds, access.counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from clusterstacks.model.digests import sha256_digest
@@ -21,6 +22,37 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 MAX_RELEASE_BYTES = 128 * 1024 * 1024
 """Largest release (arbitrary)."""
+
+
+SIGNATURE_SUFFIX = ".dsse.json"
+"""``<release name>.dsse.json`` is beside the release's directory, or among the assets of its GitHub release.
+
+It is not one of the release's files, because it signs those.
+"""
+
+STAGES_SUFFIX = ".intoto.jsonl"
+"""The same for the statements of stages, one envelope a line (in-toto attestation framework, spec/v1/bundle.md)."""
+
+
+class EnvelopeKind(StrEnum):
+    """What the envelopes of a release are; the value is the key of their digest in the index of a web server."""
+
+    SIGNATURE = "signature"
+    STAGES = "stages"
+
+    def file(self, name: ReleaseName) -> str:
+        """Return the name of the file with the envelopes of a release."""
+        return f"{name.release}{SIGNATURE_SUFFIX if self is EnvelopeKind.SIGNATURE else STAGES_SUFFIX}"
+
+    @property
+    def limit(self) -> int:
+        """Largest size of such a file."""
+        return MAX_SIGNATURE_BYTES if self is EnvelopeKind.SIGNATURE else MAX_EVIDENCE_BYTES
+
+    def read(self, content: bytes) -> Evidence:
+        """Return the envelopes of such a file, at most ``MAX_SIGNATURES``."""
+        lines = (content,) if self is EnvelopeKind.SIGNATURE else tuple(filter(None, content.splitlines()))
+        return Evidence(lines[:MAX_SIGNATURES], complete=len(lines) <= MAX_SIGNATURES)
 
 
 class ReleaseSource(Protocol):
@@ -42,8 +74,8 @@ class ReleaseSource(Protocol):
         """
         ...
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the signatures of the release, unverified."""
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        """Return the signatures of the release, or the statements of stages about it, unverified."""
         ...
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
@@ -97,14 +129,14 @@ class ImageSource(Protocol):
         ...
 
 
-SIGNATURE_SUFFIX = ".dsse.json"
-"""``<release name>.dsse.json`` is beside the release's directory, or among the assets of its GitHub release.
-
-It is not one of the release's files, because it signs those.
-"""
-
 MAX_SIGNATURE_BYTES = 1024 * 1024
 """Largest envelope or manifest read (arbitrary; an envelope for ten files has 3 KB)."""
+
+MAX_EVIDENCE_BYTES = 16 * 1024 * 1024
+"""Most bytes of envelopes read, and of payloads that cosign signed.
+
+Arbitrary: 500 envelopes for releases of 100 files, which have 30 KB each. Useless data of that size hides no signature.
+"""
 
 MAX_SIGNATURES = 1000
 """Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' merges those of others)."""

@@ -87,6 +87,11 @@ class BackgroundTasks:
         result: T = task.result()
         return result
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no task runs."""
+        return all(task.done() for task in self._running.values())
+
     def forget(self, key: ObjectKey) -> None:
         """Cancel all tasks of a deleted object."""
         for task_id in [task_id for task_id in self._running if task_id[0] == key]:

@@ -67,6 +67,11 @@ class Controller:
         """Queue the object; before ``run`` the keys only collect."""
         self.queue.add(key)
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no reconcile runs, and no key is to be processed now."""
+        return not self._running and not len(self.queue)
+
     async def run(self) -> None:
         """Reconcile until cancelled; running reconciles then have ``STOP_DEADLINE`` to end."""
         workers = [

@@ -110,6 +110,11 @@ def decide_leadership(seen: ObservedRecord | None, identity: str, held_until: fl
     return Take() if now >= until else LeaseWait(seen.record.holder, until)
 
 
+def has_ended(seen: ObservedRecord, now: float) -> bool:
+    """Return whether nobody holds a lease whose record was read at ``now``, so that its last holder writes no more."""
+    return not seen.record.holder or now >= seen.since + seen.record.duration
+
+
 def held_record(before: LeaseRecord | None, identity: str, durations: LeaseDurations, now: datetime) -> LeaseRecord:
     """Return the record that takes or renews the lease at this wall time."""
     stamp = micro_time(now)

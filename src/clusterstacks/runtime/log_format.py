@@ -47,6 +47,11 @@ def log_context(controller: str, subject: object) -> Iterator[str]:
         _reconcile.reset(before[2])
 
 
+def reconciled() -> str:
+    """Return the controller and object of the reconcile that runs now; empty outside of one."""
+    return f"{_controller.get()} {_object.get()}".strip()
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message and, if known, controller, object, reconcileID, trace."""
 

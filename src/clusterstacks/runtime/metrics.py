@@ -18,7 +18,7 @@ from clusterstacks.runtime.controller_runtime_metrics import ControllerRuntimeMe
 from clusterstacks.runtime.object_problem_metrics import ObjectProblemMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from clusterstacks.runtime.component_health import ComponentHealth
     from clusterstacks.runtime.object_problem_metrics import ObjectProblem
@@ -84,7 +84,9 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
-        self._build = gauge("clusterstacks_build_info", "Version of the operator; always 1.", ("version",))
+        self._build = gauge(
+            "clusterstacks_build_info", "Version and shard of the operator; always 1.", ("version", "shard")
+        )
         self.leader = gauge("clusterstacks_leader", "1 while this process may write (it is the leader), otherwise 0.")
         self._requests = counter(
             "clusterstacks_api_requests",
@@ -274,6 +276,12 @@ class Metrics:
             "clusterstacks_kubernetes_support_days",
             "Days until a Kubernetes minor in use leaves upstream support; negative after that.",
         )
+        self._unserved = Gauge(
+            "clusterstacks_unserved_clusters",
+            "Clusters of shards that do not run; of the main instance. other: not one of --shards.",
+            ("shard",),
+            registry=self.registry,
+        )
 
     def before_scrape(self, measure: Callable[[], None]) -> None:
         """Call ``measure``, which must not block, on the event loop before each scrape."""
@@ -334,9 +342,19 @@ class Metrics:
         """Measure the Unix time of the oldest last success of the sources with ``success``."""
         self._source_success.set_function(success)
 
-    def set_version(self, version: str) -> None:
-        """Publish the version of the operator as a label of the build info."""
-        self._build.labels(version).set(1)
+    def set_version(self, version: str, shard: str = "") -> None:
+        """Publish the version of the operator and its shard, empty for the main instance, in the build info."""
+        self._build.labels(version, shard).set(1)
+
+    def watch_unserved(self, count: Callable[[], Mapping[str, int]], shards: Collection[str]) -> None:
+        """Measure with ``count`` the Clusters of shards that do not run; users may have written other names."""
+
+        def measure() -> None:
+            self._unserved.clear()
+            for shard, number in count().items():
+                self._unserved.labels(shard if shard in shards else "other").inc(number)
+
+        self.before_scrape(measure)
 
     def watch_failing_sources(self, count: Callable[[], int]) -> None:
         """Measure the number of sources whose last listing failed with ``count``."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clusterstacks.deliver.apply.delivery import Delivery, Revision
-from clusterstacks.deliver.apply.health import read_health, stateful
+from clusterstacks.deliver.apply.health import GRACE, read_health, stateful
 from clusterstacks.deliver.apply.health_expressions import HealthExpressions
 from clusterstacks.deliver.apply.live_fields import MESSAGE_CHARACTERS
 from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
@@ -28,9 +28,10 @@ async def deliver(cluster: Cluster, addon: str, *manifests: Manifest) -> None:
     assert report.synced, [one.error for one in report.objects]
 
 
-async def health(cluster: Cluster, addon: str) -> HealthReport:
+async def health(cluster: Cluster, addon: str, after: timedelta = GRACE) -> HealthReport:
     record = (await Delivery(cluster.client).records())[addon]
-    return await read_health(cluster.client, stateful(addon, record.objects), NOW, HealthExpressions(Renderer()))
+    now = datetime.now(UTC) + after
+    return await read_health(cluster.client, stateful(addon, record.objects), now, HealthExpressions(Renderer()))
 
 
 async def set_status(cluster: Cluster, manifest: Manifest, status: dict[str, Any]) -> None:
@@ -166,6 +167,8 @@ async def test_the_reason_of_a_pod_is_named(cluster: Cluster, unique: str, statu
     report = await health(cluster, unique)
 
     assert report.message.endswith(f"(LessReplicas): {words}")
+    (early,) = (await health(cluster, unique, -timedelta(hours=1))).unhealthy
+    assert early.cause == "", "it was created a moment ago"
 
 
 @pytest.mark.regression("USER-2")

@@ -7,19 +7,22 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 import yaml
 
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, Kind
+from clusterstacks.release.sources.signature_store import write_new_key
 from tests.support.builders.manifests import named
 from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 DEADLINE = 250
@@ -262,3 +265,58 @@ async def test_watched_list_of_clusters_prints_a_line_again_when_it_changes(worl
             process.send_signal(signal.SIGINT)
             _, err = await process.communicate()
         assert (process.returncode, err.strip()) == (130, b"interrupted")
+
+
+def attester_of(world: World, file: Path) -> Path:
+    """Write the kubeconfig of a user whose namespace is that of the world."""
+    config = yaml.safe_load(world.management_kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = "attester"
+    config["contexts"][0]["context"]["namespace"] = world.namespace
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+async def may_read_one_namespace(world: World) -> None:
+    """Let the attester read the namespace of the world, and no other."""
+    rules = [
+        {"apiGroups": [CLUSTER_API_GROUP], "resources": ["clusters"], "verbs": ["get", "list"]},
+        {"apiGroups": [GROUP], "resources": ["clusteraddons", "clusterstackreleases"], "verbs": ["get", "list"]},
+    ]
+    rbac, role = "rbac.authorization.k8s.io", {"kind": "Role", "name": "attester"}
+    await world.create({**named(f"{rbac}/v1", "Role", "attester", world.namespace), "rules": rules})
+    binding = named(f"{rbac}/v1", "RoleBinding", "attester", world.namespace)
+    user = {"apiGroup": rbac, "kind": "User", "name": "attester"}
+    await world.create({**binding, "roleRef": {"apiGroup": rbac, **role}, "subjects": [user]})
+
+
+async def test_stage_states_what_its_management_cluster_shows(world: World, tmp_path: Path) -> None:
+    key, attester = str(tmp_path / "stage"), attester_of(world, tmp_path / "kubeconfig")
+    report = write_new_key(Path(key))  # any file
+    await may_read_one_namespace(world)
+    async with world.operator():
+        release = await delivered(world)
+        directory = str(world.releases / release.release)
+        attest = ("attest", directory, "--stage", "staging", "--key", key)
+        await csctl(world, "reconcile", f"{world.namespace}/one")
+        await world.until(Kind.CLUSTER_ADDON, "cluster-addon-one", is_well)
+
+        told = await csctl(world, *attest, "--file", str(report), kubeconfig=attester)
+        assert told.startswith(f"{release} passed in stage staging: 1 cluster (1 with v1.35.4), ready, healthy and in ")
+        assert f"{directory}.intoto.jsonl" in told
+        await world.cluster("two", release.class_name, ready=False)
+        refused = await csctl(world, *attest, kubeconfig=attester, code=2)
+        assert (
+            f"{release} has not passed stage staging: {world.namespace}/two: the addons of the release are" in refused
+        )
+
+        stated = json.loads(await csctl(world, *attest, "--verdict", "failed", "-o", "json", kubeconfig=attester))
+        assert stated["verificationResult"] == "FAILED"
+        assert stated["notRead"] == [
+            f"you may not list the {kind}s of all namespaces: only those of namespace {world.namespace} are shown"
+            for kind in ("ClusterAddon", "ClusterStackRelease", "Cluster")
+        ]
+        assert stated["inputAttestations"] == []
+
+
+def is_well(addon: Manifest) -> bool:
+    return all(condition_of(addon, kind).get("status") == "True" for kind in ("Ready", "Healthy", "InSync"))

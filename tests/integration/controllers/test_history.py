@@ -52,6 +52,17 @@ async def until(world: World, *results: str) -> list[dict[str, Any]]:
     return history(await world.addon("one"))
 
 
+async def printed_after_a_move(world: World, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+    """Return addons and counts that the verb prints without the history, which 'clusterctl move' does not move."""
+    addon = await world.addon("one")
+    await world.patch(addon, {"status": {"history": None}}, "status")
+    head, *rows = [line.split() for line in (await printed(world, capsys, "history")).splitlines()]
+    await world.patch(addon, {"status": {"history": history(addon)}}, "status")
+    assert head == ["ADDON", "RELEASE", "OBJECTS", "INPUTS"]
+    assert {row[1] for row in rows} == {world.stack.release("v2").release}
+    return [(row[0], row[2]) for row in rows]
+
+
 async def printed(world: World, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     cluster, kubeconfig = f"{world.namespace}/one", f"--kubeconfig={world.management_kubeconfig}"
     code = await asyncio.to_thread(call_csctl, *arguments, cluster, kubeconfig)
@@ -109,6 +120,7 @@ async def test_each_delivery_is_listed_with_what_it_created_changed_and_removed(
         text = await printed(world, capsys, "history")
         document = json.loads(await printed(world, capsys, "history", "-o", "json"))
         tree = await printed(world, capsys, "status")
+        assert await printed_after_a_move(world, capsys) == [("app", "2"), ("last", "1")]
     assert (await world.addon("one"))["status"]["history"] == before, "the rollback had brought all of it"
     assert "status.history" not in caplog.text, "the API server keeps all fields of an entry as they are sent"
 

@@ -11,6 +11,7 @@ from collections import Counter
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock
 
 import pytest
 import yaml
@@ -20,11 +21,12 @@ from clusterstacks.operator.app import COMPONENT
 from clusterstacks.operator.controllers import held_reports
 from clusterstacks.operator.controllers.clusterstackrelease import registration
 from clusterstacks.operator.controllers.clusterstackrelease.source_check import SourceCheck
+from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.runtime.background_tasks import BackgroundTasks
 from tests.support.builders.stacks import config_map, templates
 from tests.support.observing.audit_log import audit_flags
 from tests.support.observing.request_audit import ALL_REQUESTS, RequestAudit, of_agent
-from tests.support.running.world import SECONDS, attempts, busy_workers, condition_of
+from tests.support.running.world import SECONDS, attempts, busy_workers, condition_of, is_ready
 from tests.support.servers.api_servers import started_api_server
 from tests.support.waiting import eventually
 
@@ -76,6 +78,8 @@ UPGRADE = LIVE_READS + Counter(
         "create events": 1,
     }
 )
+SAME_VALUES = Counter({"patch clusteraddons/status": 1})  # the digest of the inputs
+"""After a change of what templates can read, and do not; Cluster API causes some in each installation."""
 BEGINNING = Counter({"patch clusteraddons/status": 1})
 """At once after the class changed; all else waits for Cluster API for up to a second."""
 KINDS = (
@@ -195,6 +199,17 @@ async def delivered(world: World, name: str, release: ReleaseName) -> None:
     await eventually(recorded, seconds=SECONDS, about="the event")
 
 
+async def annotated(world: World, name: str) -> None:
+    """Annotate a Cluster, and wait until its ClusterAddon knows."""
+    before = (await world.addon(name))["status"]["observedInputs"]
+    cluster = await world.get("Cluster", name)
+    await world.patch(cluster, {"metadata": {"annotations": {"example.org/unused": "x"}}})
+    addon = await world.until(
+        "ClusterAddon", f"cluster-addon-{name}", lambda one: one["status"]["observedInputs"] not in {"", before}
+    )
+    assert is_ready(addon)
+
+
 async def set_topology_reconciled(world: World, status: str) -> None:
     """Set the condition of Cluster API, and keep the others."""
     cluster = await world.get("Cluster", "one")
@@ -224,6 +239,12 @@ async def test_an_installation_an_upgrade_and_a_restart_send_no_more_requests_th
         assert_at_most(STACK, counted(audit))
         await installed(world, "one", first)
         assert_at_most(INSTALLATION, counted(audit))
+        await at_rest(operator)
+        counted(audit)
+        with monkeypatch.context() as patched:
+            patched.setattr(Workloads, "connect", AsyncMock(side_effect=AssertionError("a connection")))
+            await annotated(world, "one")
+            assert_at_most(SAME_VALUES, counted(audit))
         await world.set_class("one", second.class_name)
         await delivered(world, "one", second)
         assert_at_most(UPGRADE, counted(audit))

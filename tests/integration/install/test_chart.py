@@ -22,7 +22,7 @@ from clusterstacks.operator.settings import parse_settings
 from clusterstacks.release.sources.source_kinds import KINDS
 from deploy.manifests import CHART, INSTALL, chart_files, clusterctl_files, install_yaml
 from tests.support.builders.manifests import crd
-from tests.support.builders.operator_chart import PLAIN, container, everything, granted, of_kind
+from tests.support.builders.operator_chart import IMAGE, PLAIN, container, everything, granted, of_kind
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import install
 
@@ -255,6 +255,40 @@ def _leaves(values: Manifest, schema: dict[str, Any], path: str = "") -> list[st
         for one in _leaves(value, known[name], f"{path}{name}.")
     )
     return [*missing, *below]
+
+
+async def test_each_shard_is_a_deployment_that_no_service_of_the_main_instance_selects(renderer: Renderer) -> None:
+    values = {**everything(), "shards": ["emea", {"name": "canary", "image": {"tag": "new"}}]}
+    objects = await rendered(renderer, values)
+    found = {one["metadata"]["name"]: one["spec"]["template"] for one in objects if one["kind"] == "Deployment"}
+    assert found.keys() == {"stacks", "stacks-emea", "stacks-canary"}
+    images, leases = {}, set()
+    for name, pod in found.items():
+        (one,) = pod["spec"]["containers"]
+        images[name] = one["image"].removeprefix(IMAGE["repository"])
+        kept = [argument for argument in one["args"] if "/etc/cluster-stack-operator" not in argument]
+        settings = parse_settings(
+            [argument for argument in kept if not argument.startswith("--verification")], {"POD_NAMESPACE": NAMESPACE}
+        )
+        assert settings.election is not None
+        leases.add(settings.election.lease)
+        assert settings.shards == (set() if settings.shard else {"emea", "canary"})
+        assert bool(settings.webhook_port) == (name == "stacks")
+    assert images == {
+        "stacks": f"@sha256:{'0' * 64}",
+        "stacks-emea": f"@sha256:{'0' * 64}",
+        "stacks-canary": ":new",
+    }
+    role = of_kind(objects, "Role", "stacks")
+    assert leases == {name for _, resource, _, name in granted(role["rules"]) if resource == "leases" and name}
+    selectors = {one["metadata"]["name"]: one["spec"]["selector"] for one in objects if one["kind"] == "Service"}
+    selected = {
+        service: {name for name, pod in found.items() if selector.items() <= pod["metadata"]["labels"].items()}
+        for service, selector in selectors.items()
+    }
+    assert selected.pop("stacks-shards-metrics") == {"stacks-emea", "stacks-canary"}
+    assert selected.keys() == {"stacks-webhook", "stacks-metrics", "stacks-node-images"}
+    assert set(map(frozenset, selected.values())) == {frozenset({"stacks"})}
 
 
 async def test_the_operator_understands_the_arguments_of_the_chart(renderer: Renderer, tmp_path: Path) -> None:

@@ -58,6 +58,38 @@ async def results(server: ApiServer, *arguments: str) -> tuple[int, dict[str, di
     return code, {one["check"]: one for one in json.loads(out)}
 
 
+async def test_an_upgrade_is_observed_by_a_job_that_is_gone_afterwards(server: ApiServer, kubectl: Kubectl) -> None:
+    """The test is the controller of Jobs and the kubelet."""
+    await cluster_api(server)
+    assert (await csctl(server, "install", "--image", IMAGE))[0] == 0
+    flags = ("--image", f"{IMAGE}:v2", "--observe", "--timeout=2m", "-o", "json")
+    observing = asyncio.create_task(csctl(server, "install", *flags))
+
+    async def started() -> dict[str, Any]:
+        jobs = json.loads(await asyncio.to_thread(kubectl, "get", "jobs", "-o=json"))["items"]
+        assert len(jobs) == 1
+        return dict(jobs[0])
+
+    job = await eventually(started, about="the Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"{IMAGE}:v2"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "observer", "labels": {"batch.kubernetes.io/job-name": job["metadata"]["name"]}},
+        "spec": job["spec"]["template"]["spec"],
+    }
+    kubectl.create(pod)
+    ended = {"exitCode": 3, "reason": "Error", "message": "would write 1 object in 2 clusters"}
+    status = {"name": container["name"], "image": "", "imageID": "", "ready": False, "restartCount": 0}
+    patch = json.dumps({"status": {"containerStatuses": [{**status, "state": {"terminated": ended}}]}})
+    await asyncio.to_thread(kubectl, "patch", "pod", "observer", "--subresource=status", "--type=merge", f"-p={patch}")
+    code, out, err = await observing
+    assert (code, json.loads(out)) == (3, {"wouldWrite": True, "message": ended["message"]}), err
+    kubectl("delete", "pod", "observer", "--grace-period=0", "--force")
+    assert not kubectl("get", "jobs", "-o=name").strip()
+
+
 async def test_the_exported_objects_are_those_of_install_yaml() -> None:
     code, out, err = await csctl(None, "install", "--export", "--image", IMAGE)
     assert code == 0, err
@@ -76,6 +108,9 @@ async def test_the_operator_is_not_installed_where_it_cannot_work(server: ApiSer
     code, _, err = await csctl(server, "install", "--image", IMAGE)
     assert code == 2
     assert "CRD clusters.cluster.x-k8s.io does not exist" in err
+    code, _, err = await csctl(server, "install", "--image", IMAGE, "--observe")
+    assert code == 2
+    assert "runs beside an installed operator" in err
     assert not labelled(kubectl)
 
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, Kind
+from clusterstacks.model.kinds.shards import MAIN_LEASE
 from clusterstacks.model.yaml import load_all
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.net.pool import Pool
-from clusterstacks.operator.lease_settings import LEASE_NAME
 from deploy.manifests import INSTALL
 from tests.support.running.admission import refusal
 from tests.support.running.kubectl import Kubectl
@@ -143,7 +143,7 @@ async def test_each_role_has_exactly_the_verbs_of_its_name(users: dict[str, Clie
         for (group, resource), granted in OTHERS.items():
             assert await _verbs(user, group, resource) == granted.get(role, WORDS[""]), (role, resource)
         for verb in VERBS:
-            assert not await _may(user, "coordination.k8s.io", "leases", verb, HOME, LEASE_NAME), (role, verb)
+            assert not await _may(user, "coordination.k8s.io", "leases", verb, HOME, MAIN_LEASE), (role, verb)
             assert not await _may(user, "", "secrets", verb, HOME), (role, verb)
 
 

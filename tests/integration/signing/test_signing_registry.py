@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 from base64 import b64encode
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.model.kinds.clusterstackrelease import PASSED
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.oci.descriptor import describe
 from clusterstacks.net.oci.manifests import OCI_MANIFEST
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.signing.keys import parse_private_key
+from clusterstacks.release.signing.stage_evidence import StageFacts, StageStatement
 from clusterstacks.release.sources.oci_signatures import attach, cosign_tag
+from clusterstacks.release.sources.signature_store import attest_beside
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
 from tests.support.running.csctl import csctl_run
@@ -177,3 +185,37 @@ async def cosign(repository: Registry, digest: str, signed_digest: str, key: Pri
     for blob in (config, payload):
         await repository.push_blob(blob)
     await repository.push_manifest(json.dumps(manifest).encode(), OCI_MANIFEST, cosign_tag(digest))
+
+
+async def test_statements_of_stages_travel_with_a_release_over_an_air_gap(
+    release: Path, place: Reference, keys: list[Path], tmp_path: Path
+) -> None:
+    """To a registry, through a layout on a disk to another one, and through a directory to a third."""
+    contents = read_contents(STAGED, release)
+    statement = StageStatement(
+        release=STAGED,
+        place=str(place),
+        stage="staging",
+        verdict=PASSED,
+        verified=datetime(2026, 11, 27, tzinfo=UTC),
+        facts=StageFacts(clusters={"v1.35.4": 3}),
+    )
+    key = parse_private_key(keys[0].with_suffix("").read_bytes(), name="stage")
+    await attest_beside(contents, statement.envelope(contents.files).signed(key))
+    second, third = (replace(place, repository=f"{place.repository}-{name}") for name in ("b", "c"))
+
+    steps = (
+        ("push", release, place),
+        ("copy", place, f"oci-layout:{tmp_path / 'disk'}"),
+        ("copy", "--all", f"oci-layout:{tmp_path / 'disk'}", second.at("")),
+        ("pull", second, "-o", tmp_path / "pulled"),
+        ("push", tmp_path / "pulled" / STAGED.release, third),
+    )
+    for step in steps:
+        await asyncio.to_thread(done, *step)
+
+    for where in (place, second, tmp_path / "pulled" / STAGED.release, third):
+        told = await asyncio.to_thread(done, "verify", where, "--evidence", "--key", keys[0])
+        assert "2026-11-27T00:00:00Z  staging passed, 0 s on 3 clusters" in told
+    unsigned = await asyncio.to_thread(csctl, "verify", third, "--key", keys[0])
+    assert (unsigned.returncode, "it has no signature" in unsigned.stderr) == (3, True)

@@ -42,8 +42,8 @@ class HookedStack:
         """All addons."""
         return list(dict.fromkeys([*self.installed, *(one["name"] for hook in self.hooks.values() for one in hook)]))
 
-    def build(self, version: str, scratch: Path, releases: Path) -> ReleaseName:
-        """Build release v1 for a Kubernetes version; each ConfigMap names its minor and that of its rendering."""
+    def build(self, version: str, scratch: Path, releases: Path, release: str = "v1") -> ReleaseName:
+        """Build a release for a Kubernetes version; each ConfigMap names its minor and that of its rendering."""
         dashed = "-".join(version.removeprefix("v").split(".")[:2])
         source = scratch / dashed
         shutil.copytree(
@@ -63,7 +63,7 @@ class HookedStack:
         (source / "clusteraddon.yaml").write_text(json.dumps(config))
         if self.ranges is not None:
             (source / "compatibility.yaml").write_text(json.dumps(self._ranges(int(dashed.split("-")[1]))))
-        return build_release(source, releases, cluster_stack="v1", cluster_addon="v1", node_image="v1")
+        return build_release(source, releases, cluster_stack=release, cluster_addon="v1", node_image="v1")
 
     def _ranges(self, minor: int) -> dict[str, Any]:
         assert self.ranges is not None

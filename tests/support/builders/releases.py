@@ -13,7 +13,7 @@ from clusterstacks.model.digests import content_digest
 from clusterstacks.model.names import parse_release
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import Evidence
+from clusterstacks.release.release_source import EnvelopeKind, Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -118,7 +118,7 @@ class FakeSource:
             raise ReleaseNotFound(name, "the fake source")
         return content_digest((file, sha256(content).hexdigest()) for file, content in self.releases[name].items())
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:  # noqa: ARG002
         if name not in self.releases:
             raise ReleaseNotFound(name, "the fake source")
         return Evidence()

@@ -15,6 +15,7 @@ from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.open import open_directory
+from clusterstacks.release.release_source import EnvelopeKind
 from clusterstacks.release.signing.statement import release_envelope
 from clusterstacks.release.sources.oci_artifact import compose
 from clusterstacks.release.sources.oci_publish import publish
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.release.signing.keys import PrivateKey
+    from clusterstacks.release.signing.stage_evidence import StageStatement
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
 
@@ -67,6 +69,12 @@ class Repository:
         for file in artifact.files.values():
             await self.registry.push_blob(file)
         await self.registry.push_manifest(artifact.raw, OCI_MANIFEST, name.release)
+
+    async def state(self, statement: StageStatement, key: PrivateKey) -> None:
+        """Attach the statement of a stage to the release as it was published, whatever its tag has now."""
+        files = read_contents(statement.release, self.root / statement.release.release).files
+        envelope = statement.envelope(files).signed(key).text()
+        await attach(self.registry, statement.release.release, envelope, EnvelopeKind.STAGES)
 
     async def sign(self, name: ReleaseName, key: PrivateKey) -> None:
         envelope = release_envelope(name, read_contents(name, self.root / name.release).files).signed(key)

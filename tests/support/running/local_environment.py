@@ -58,11 +58,11 @@ class Local:
         ]
 
     @contextmanager
-    def operator(self, namespace: str) -> Iterator[subprocess.Popen[bytes]]:
+    def operator(self, namespace: str, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
         """Run the operator as a process of its own; it ends in order."""
         with (self.scratch / "operator.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "clusterstacks.operator.main", *self.arguments(namespace)],
+                [sys.executable, "-m", "clusterstacks.operator.main", *self.arguments(namespace), *flags],
                 stdout=log,
                 stderr=log,
             )

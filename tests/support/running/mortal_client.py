@@ -36,7 +36,7 @@ class MortalClients:
     left: int = 0
     """Writes until the death; 0 for none."""
     dead: asyncio.Event = field(default_factory=asyncio.Event)
-    _buried: bool = False
+    _buried: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
     def installed(cls, monkeypatch: pytest.MonkeyPatch) -> MortalClients:
@@ -51,7 +51,7 @@ class MortalClients:
     @asynccontextmanager
     async def operator(self, world: World, writes: int = 0) -> AsyncIterator[None]:
         """Run an operator that dies after its ``writes``-th write; 0 for one that lives."""
-        self.left, self.dead, self._buried = writes, asyncio.Event(), False
+        self.left, self.dead, self._buried = writes, asyncio.Event(), asyncio.Event()
         self.lives += 1
         token = _in_operator.set(True)
         try:
@@ -59,9 +59,9 @@ class MortalClients:
             async with running:
                 _in_operator.reset(token)
                 yield
-                self._buried = True
+                self._buried.set()
         finally:
-            self._buried = True
+            self._buried.set()
 
     async def _send(self, transport: Transport, call: Call) -> bytes:
         if not self.dead.is_set():
@@ -74,7 +74,5 @@ class MortalClients:
             if self.left:
                 return answer
             self.dead.set()
-        if self._buried:
-            raise Unreachable("the operator is dead")
-        await asyncio.Event().wait()
-        raise AssertionError
+        await self._buried.wait()
+        raise Unreachable("the operator is dead")

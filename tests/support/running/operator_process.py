@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @asynccontextmanager
 async def process(world: World, program: tuple[str, ...], **flags: object) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the operator as a process of its own."""
+    """Run the operator as a process of its own; a flag without a value is empty."""
     plain = {
         "kubeconfig": world.management_kubeconfig,
         "release-dir": world.releases,
@@ -31,7 +31,8 @@ async def process(world: World, program: tuple[str, ...], **flags: object) -> As
         "metrics-bind-address": 0,
         "health-probe-bind-address": 0,
     }
-    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in {**plain, **flags}.items()]
+    given = {name.replace("_", "-"): value for name, value in {**plain, **flags}.items()}
+    arguments = [f"--{name}" if value == "" else f"--{name}={value}" for name, value in given.items()]
     with (world.cache.parent / "operator.log").open("ab") as log:
         running = await asyncio.create_subprocess_exec(sys.executable, *program, *arguments, stderr=log, cwd=ROOT)
         try:

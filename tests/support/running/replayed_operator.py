@@ -15,7 +15,7 @@ from clusterstacks.dev.kube_components import Components
 from clusterstacks.dev.loopback import LOOPBACK, free_port, request
 from clusterstacks.dev.processes import Process
 from clusterstacks.dev.state_directory import StateDirectory
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, RECONCILE_ANNOTATION, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, RECONCILE_ANNOTATION, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
@@ -141,8 +141,9 @@ async def _compare_everything(client: Client) -> None:
         await client.merge_patch(clusters, one["metadata"]["name"], patch, one["metadata"]["namespace"])
 
     async def look() -> bool:
-        for addon in await _all(client, GROUP, Kind.CLUSTER_ADDON):
-            assert addon["status"].get("lastHandledReconcileAt") == USER, addon["metadata"]["name"]
+        for kind in (Kind.CLUSTER_ADDON, Kind.CLUSTER_RESOURCE_SYNC_BINDING):
+            for one in await _all(client, kind.group, kind):
+                assert one["status"].get("lastHandledReconcileAt") == USER, one["metadata"]["name"]
         return True
 
     await eventually(look, about="the comparison of all objects")

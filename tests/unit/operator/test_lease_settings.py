@@ -63,3 +63,45 @@ def test_lease_is_in_the_namespace_of_the_operator(
     election = parse_settings(arguments, environ, tmp_path).election
     assert election is not None
     assert election.namespace == namespace
+
+
+def test_instances_that_share_no_objects_hold_different_leases() -> None:
+    found = [
+        settings.election.lease
+        for arguments in (
+            [],
+            ["--watch-filter=a"],
+            ["--watch-filter=b"],
+            ["--shard=a"],
+            ["--shard=a", "--watch-filter=a"],
+        )
+        if (settings := parse_settings(arguments)).election is not None
+    ]
+    as_manager = parse_settings(["--watch-filter=a", "--leader-elect"], program="/manager").election
+
+    assert len({*found}) == 5
+    assert as_manager is not None
+    assert as_manager.lease == found[0] == "clusterstack.x-k8s.io", "the Go operator has one Lease for all filters"
+
+
+def test_shard_leaves_the_rest_to_the_main_instance() -> None:
+    settings = parse_settings(["--shard=emea", "--webhook-port=9443", "--providers=openstack", "--take-over"])
+
+    assert (settings.webhook_port, settings.providers, settings.take_over) == (0, (), False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--shard=emea", "--leader-elect=false"], "--shard needs leader election"),
+        (["--shard=emea", "--shards=emea"], "--shards is for the main instance"),
+        (["--shard=main"], "'main' is not a name"),
+        (["--shards=emea,EU"], "'EU' is not a name"),
+    ],
+)
+def test_settings_that_no_shard_can_have_are_rejected(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse_settings(arguments)
+    assert why in capsys.readouterr().err

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
+from clusterstacks.operator.observation import Observation, ObservingGate
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.runtime.component_health import Probes
 from clusterstacks.runtime.metrics import Metrics
@@ -16,9 +18,11 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def serving(probes: Probes | None = None, metrics: Metrics | None = None) -> AsyncIterator[str]:
+async def serving(
+    probes: Probes | None = None, metrics: Metrics | None = None, observation: Observation | None = None
+) -> AsyncIterator[str]:
     """Run a server at a free port of the loopback; yields its URL."""
-    server = ProbesServer("127.0.0.1", 0, probes=probes, metrics=metrics)
+    server = ProbesServer("127.0.0.1", 0, probes=probes, metrics=metrics, observation=observation)
     task = asyncio.create_task(server.run())
     await server.started.wait()
     try:
@@ -54,7 +58,21 @@ async def test_metrics_are_served_in_text_format() -> None:
     assert 'clusterstacks_api_requests_total{code="200",method="GET",target="management"} 1.0' in text
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/"])
+async def test_what_would_be_written_is_served_as_json() -> None:
+    gate = ObservingGate()
+    gate.writes["clusteraddon a/one"] = "apply Secret b/c"
+    async with serving(observation=Observation(gate, [], lambda: True)) as url:
+        status, text = await read(f"{url}/observed")
+
+    assert status == 200
+    assert json.loads(text) == {
+        "wouldWrite": [{"object": "clusteraddon a/one", "write": "apply Secret b/c"}],
+        "clusters": 0,
+        "notCompared": [],
+    }
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/observed", "/"])
 async def test_unknown_path_is_not_found(path: str) -> None:
     async with serving() as url:
         status, _ = await read(url + path)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from clusterstacks.operator.lease_settings import LEASE_NAME
+from clusterstacks.model.kinds.shards import MAIN_LEASE
 from clusterstacks.runtime.controller_runtime_metrics import ALIASES
 from clusterstacks.runtime.metrics import Metrics
 
@@ -59,7 +59,7 @@ def metrics() -> Metrics:
         ('workqueue_longest_running_processor_seconds{controller="clusteraddon",name="clusteraddon"}', 9),
         ('workqueue_work_duration_seconds_count{controller="clusteraddon",name="clusteraddon"}', 1),
         ('rest_client_requests_total{code="200",host="workload",method="PATCH"}', 1),
-        (f'leader_election_master_status{{name="{LEASE_NAME}"}}', 1),
+        (f'leader_election_master_status{{name="{MAIN_LEASE}"}}', 1),
     ],
 )
 def test_drop_in_dashboards_of_go_operators_find_their_series(metrics: Metrics, line: str, value: float) -> None:

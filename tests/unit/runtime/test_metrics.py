@@ -45,7 +45,7 @@ def test_metrics_of_the_process_support_alerts() -> None:
     metrics.controller("clusteraddon").watch_stalled(lambda: 3)
     lines = metrics.expose().decode().splitlines()
 
-    assert 'clusterstacks_build_info{version="1.2.3"} 1.0' in lines
+    assert 'clusterstacks_build_info{shard="",version="1.2.3"} 1.0' in lines
     assert 'clusterstacks_admission_decisions_total{decision="refused",kind="Cluster"} 1.0' in lines
     assert "clusterstacks_webhook_certificate_expiry_timestamp_seconds 1.8e+09" in lines
     assert "clusterstacks_sources_oldest_success_timestamp_seconds 1.6e+09" in lines

@@ -17,7 +17,7 @@ from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import SourceBroken
 from clusterstacks.release.open import open_directory
 from clusterstacks.release.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA
-from clusterstacks.release.release_source import SIGNATURE_SUFFIX
+from clusterstacks.release.release_source import SIGNATURE_SUFFIX, STAGES_SUFFIX
 from clusterstacks.release.staging import Staging
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ def _replace(target: Path, staging: Staging, into: Path) -> None:
         except BaseException:  # includes Ctrl-C: restore the earlier build
             kept.rename(target)
             raise
-        # The signature belongs to the earlier build and must not be published with another one.
-        (into / f"{target.name}{SIGNATURE_SUFFIX}").unlink(missing_ok=True)
+        # The envelopes belong to the earlier build and must not be published with another one.
+        for suffix in (SIGNATURE_SUFFIX, STAGES_SUFFIX):
+            (into / f"{target.name}{suffix}").unlink(missing_ok=True)
     finally:
         before.remove()
 

@@ -32,8 +32,8 @@ from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.clusterapi import is_watched
 from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, Kind
+from clusterstacks.model.kinds.shards import MAIN_LEASE
 from clusterstacks.model.objects import ObjectId, object_id
-from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import SECRET_NAME
 from clusterstacks.plan.clusters.hold_annotation import drop_holds, held_clusters
 from clusterstacks.runtime.cache import key_of
@@ -114,7 +114,7 @@ async def plan_removal(client: Client, namespace: str, *, with_definitions: bool
     created = [
         *await webhook_configurations(client, namespace),
         *await _existing(client, ObjectId("", "Secret", namespace, SECRET_NAME)),
-        *await _existing(client, ObjectId("coordination.k8s.io", "Lease", namespace, LEASE_NAME)),
+        *await _existing(client, ObjectId("coordination.k8s.io", "Lease", namespace, MAIN_LEASE)),
     ]
     watched, watch_filter = (installed.here.watched, installed.here.watch_filter) if installed.here else ("", "")
     # Without the Deployment, which an interrupted removal has deleted, the Clusters of this operator are those that no

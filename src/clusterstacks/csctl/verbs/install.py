@@ -61,6 +61,7 @@ timeout_option = click.option(
 @timeout_option
 @click.option("--export", is_flag=True, help="Print the objects as YAML; no cluster is needed.")
 @click.option("--check", is_flag=True, help="Check the management cluster and an installation in it; write nothing.")
+@click.option("--observe", is_flag=True, help="Run this version beside the installed one: print what it would write.")
 @connection_options
 @form_option()
 def install(  # noqa: PLR0913 - one for each option
@@ -72,6 +73,7 @@ def install(  # noqa: PLR0913 - one for each option
     timeout: float,
     export: bool,
     check: bool,
+    observe: bool,
     management: ManagementCluster,
     form: str,
 ) -> int:
@@ -85,12 +87,18 @@ def install(  # noqa: PLR0913 - one for each option
     from you, leftovers of the Go operator, and whether the API server reaches the webhooks. It exits with 3 if a
     problem prevents an installation.
 
+    --observe runs the operator of --image and --values as a Job beside the installed one, before an upgrade. It writes
+    nothing, and reports each object that it would write to. It exits with 0 if there is none and every cluster could be
+    compared, else with 3.
+
     No image is published yet: build one with 'make image', push it to your registry, and name it with --image.
     """
     from clusterstacks.csctl.install.operator_chart import installation_objects, read_values
 
     if export and (check or wait):
         raise click.UsageError("--export cannot be combined with --check and --wait")
+    if observe and (export or check or wait):
+        raise click.UsageError("--observe cannot be combined with --export, --check and --wait")
     values = read_values(files, image)
     if check and not _repository(values):
         values = read_values(files, _UNKNOWN_IMAGE)
@@ -106,6 +114,8 @@ def install(  # noqa: PLR0913 - one for each option
         return 0
     if check:
         return asyncio.run(_check(management, objects, namespace, form))
+    if observe:
+        return asyncio.run(_observe(management, objects, timedelta(seconds=timeout), form))
     asyncio.run(_install(management, objects, namespace, timedelta(seconds=timeout) if wait else None))
     _advise(values, namespace, management)
     return 0
@@ -135,6 +145,24 @@ async def _check(management: ManagementCluster, objects: Sequence[Manifest], nam
     else:
         _print_checks(found)
     return output.NEGATIVE if problems(found) else 0
+
+
+async def _observe(management: ManagementCluster, objects: Sequence[Manifest], within: timedelta, form: str) -> int:
+    from clusterstacks.csctl.install.observation_job import run_observation
+    from clusterstacks.model.errors import DependencyError
+    from clusterstacks.operator.observation import WRITES
+
+    async with management.connected() as client:
+        code, message = await run_observation(client, objects, within)
+    if code not in (0, WRITES):
+        raise DependencyError(
+            "NotObserved", f"the operator ended with {code} before everything was compared: {message}"
+        )
+    if form != TEXT:
+        output.print_document({"wouldWrite": bool(code), "message": message}, form)
+    else:
+        output.say(message)
+    return output.NEGATIVE if code else 0
 
 
 def _print_checks(found: Sequence[Check]) -> None:

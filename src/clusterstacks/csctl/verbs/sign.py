@@ -50,7 +50,7 @@ def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Pat
     if new_key:
         _make_key(new_key, None if named else form)
     if named:
-        _sign(*named, _read_key(key or new_key or Path()), trust, form)
+        _sign(*named, read_key(key or new_key or Path()), trust, form)
 
 
 def _make_key(path: Path, form: str | None) -> None:
@@ -66,7 +66,8 @@ def _make_key(path: Path, form: str | None) -> None:
     report(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
 
-def _read_key(path: Path) -> PrivateKey:
+def read_key(path: Path) -> PrivateKey:
+    """Read a private key; its password comes from the variable or the terminal."""
     from clusterstacks.release.signing.errors import key_unusable
     from clusterstacks.release.signing.keys import needs_password, parse_private_key
     from clusterstacks.release.sources.signature_store import read_key_file

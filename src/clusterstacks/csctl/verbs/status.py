@@ -23,6 +23,7 @@ from clusterstacks.csctl.shared.contexts import read_contexts, read_objects_of
 from clusterstacks.csctl.shared.live_view import MARKS, LiveView, print_nodes
 from clusterstacks.csctl.shared.management_objects import BINDINGS, UPGRADES, ObjectQuery, follow, read_all
 from clusterstacks.csctl.shared.options import TEXT, form_option
+from clusterstacks.csctl.shared.shard_table import print_shards, shard_queries
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import and_more, counted
 from clusterstacks.model.errors import DependencyError
@@ -83,6 +84,7 @@ SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFT
 @contexts_options
 @filter_options
 @click.option("--syncs", is_flag=True, help="List the ClusterResourceSyncs instead of the Clusters.")
+@click.option("--shards", is_flag=True, help="List the shards of the operator instead of the Clusters.")
 @click.option("--troubled", is_flag=True, help="Only Clusters or syncs that are not well: those with a REASON.")
 @form_option()
 @click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
@@ -93,6 +95,7 @@ def status(  # noqa: PLR0913 - the options of the verb
     form: str,
     *,
     syncs: bool,
+    shards: bool,
     troubled: bool,
     watch: bool,
 ) -> int:
@@ -107,8 +110,10 @@ def status(  # noqa: PLR0913 - the options of the verb
 
     With CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
     for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
-    many Clusters each ClusterResourceSync selects, and how many of them have all objects or differences. With --watch,
-    a terminal shows the current tree, or a line for each Cluster or sync; in a pipe, csctl prints the changed lines.
+    many Clusters each ClusterResourceSync selects, and how many of them have all objects or differences. With --shards,
+    it shows Clusters and load (delivered objects, and one for each Cluster) of each shard of the operator, and the
+    commands that would balance them. With --watch, a terminal shows the current tree, or a line for each Cluster or
+    sync; in a pipe, csctl prints the changed lines.
 
     A management cluster that cannot be read does not stop the others; the failures are listed at the end.
     CLUSTER and --watch take one context.
@@ -118,6 +123,12 @@ def status(  # noqa: PLR0913 - the options of the verb
     if len(managements) > 1 and (cluster is not None or watch):
         one = "--watch" if cluster is None else "CLUSTER"
         raise click.UsageError(f"{one} cannot be combined with several --context: name one")
+    if shards:
+        if cluster is not None or syncs or troubled or watch:
+            raise click.UsageError("--shards cannot be combined with CLUSTER, --syncs, --troubled or --watch")
+        found = read_contexts(managements, lambda one: read_objects_of(one, shard_queries(one, scope)))
+        print_shards(found, form)
+        return found.show_failures()
     if cluster is not None:
         if scope.labels or syncs or troubled:
             raise click.UsageError("CLUSTER cannot be combined with --selector, --syncs or --troubled")

@@ -93,11 +93,12 @@ async def _read(
     management: ManagementCluster, cluster: ObjectKey, addon: str, releases: Path | None
 ) -> list[tuple[str, str, Layers]]:
     """Return the name, the release and the layers of values of each addon."""
-    from clusterstacks.csctl.shared.live_inputs import open_inputs
+    from clusterstacks.csctl.shared.upgrade_impact import impact_reader
 
     async with management.connected() as client:
         context = await read_cluster_context(client, cluster, releases)
-        async with open_inputs(client, context, releases) as inputs:
+        async with impact_reader(client, releases) as reader:
+            inputs = await reader.inputs(context)
             addons = inputs.releases.addons()
             if addon and addon not in addons:
                 raise SpecError(

@@ -11,6 +11,7 @@ from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
+from clusterstacks.csctl.shared.stage_statements import current, described, read_public_keys, read_statements
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import listed
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 @click.command(short_help="Verify the signatures of a release, an image or a wheel.")
 @click.argument("release", metavar="RELEASE_DIR|REF|FILE")
 @click.option("--key", "keys", type=FILE, multiple=True, required=True, help="Trusted public keys (PEM); repeatable.")
+@click.option("--evidence", is_flag=True, help="Verify what stages state about the release, with their keys.")
 @form_option()
 @trust_options
-def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) -> int:
+def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str, *, evidence: bool) -> int:
     """Verify that one of the keys signed exactly the files of a release. Exits with 3 if none did.
 
     RELEASE_DIR is a release directory with its signatures in RELEASE_DIR.dsse.json next to it. REF is a reference as
@@ -35,13 +37,18 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
     If the tag of REF is not the name of a release, REF is an image: one of the keys must attest its SLSA provenance,
     and an SBOM of each of its architectures. The same holds for FILE, for example a wheel, with its attestations in
     FILE.provenance.dsse.json and FILE.sbom.dsse.json.
+
+    With --evidence, the statements of stages ('csctl attest') are verified instead of signatures. Exits with 3 if no
+    stage has one by the keys, or if the newest one of a stage says that the release failed.
     """
     from clusterstacks.csctl.shared.attested_artifacts import attested_file, attested_image, image_reference
     from clusterstacks.model.errors import SpecError
     from clusterstacks.release.signing.errors import SignatureRequired
     from clusterstacks.release.signing.verifier import enforce
 
-    trusted = [key for path in keys for key in _public_keys(path)]
+    trusted = read_public_keys(keys)
+    if evidence:
+        return output.run_counted(_show_stages(release, trusted, trust, form))
     if Path(release).is_file():
         return _show_attested(attested_file(Path(release), trusted), form)
     if (image := image_reference(release)) is not None:
@@ -81,6 +88,28 @@ def _show_attested(artifact: Attested, form: str) -> int:
     return 0
 
 
+async def _show_stages(release: str, keys: list[PublicKey], trust: ServerTrust, form: str) -> int:
+    import os
+
+    from clusterstacks.release.sources.source_kinds import open_location
+
+    location, name = parse_release_ref(release)
+    async with trust.web() as web:
+        source = await open_location(location.address, web, os.environ, plain_http=trust.plain_http)
+        statements, problems = await read_statements(source, name, keys)
+    if form != TEXT:
+        output.print_document({"release": name.release, "evidence": [one.document() for one in statements]}, form)
+    else:
+        for one in statements:
+            signers = ", ".join(key.name for key in keys if key.fingerprint in one.signed_by)
+            mark = ResultMark.GOOD if one.passed else ResultMark.BAD
+            output.say_judged(mark, f"{one.verified_at}  {described(one)}, signed by {signers}")
+        if not statements:
+            output.warn(f"no given key states anything about {name}")
+        output.note_some("statement ignored", problems)
+    return 0 if statements and all(one.passed for one in current(statements)) else output.NEGATIVE
+
+
 async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> tuple[Contents, str, Verification]:
     from clusterstacks.release.signing import verifier
 
@@ -88,13 +117,6 @@ async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> 
         files = signable.contents.files
         verification = verifier.verify(signable.contents.release, files, signable.evidence, keys)
         return signable.contents, signable.evidence.manifest_digest, verification
-
-
-def _public_keys(path: Path) -> tuple[PublicKey, ...]:
-    from clusterstacks.release.signing.keys import parse_public_keys
-    from clusterstacks.release.sources.signature_store import read_key_file
-
-    return parse_public_keys(read_key_file(path), name=str(path))
 
 
 def _document(contents: Contents, manifest: str, verification: Verification) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from clusterstacks.model.drift_settings import SyncStrategy
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import ObjectId
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """State of a live object, by which a later change is detected cheaply.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,6 @@ from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
 
     from clusterstacks.deliver.apply.delivery_plan import RecordedObject
     from clusterstacks.deliver.apply.health_expressions import HealthExpressions
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 SHOWN_OBJECTS: Final = 3
 """Unhealthy objects that a message names, and whose Pods or events are read (arbitrary)."""
+
+GRACE: Final = timedelta(seconds=5)
+"""Age of an object in progress up to which Pods and events are not read: its Pods have hardly been created. Arbitrary;
+clusters are read again after a few seconds."""
 
 PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True)
 EVENTS: Final = Resource("", "v1", "Event", "events", namespaced=True)
@@ -198,13 +202,19 @@ async def _of_pending_claim(client: Client, claim: Manifest, health: Health) -> 
 async def _with_cause(client: Client, members: LiveMembers, now: datetime, one: UnhealthyObject) -> UnhealthyObject:
     """Add the reason of a Pod or event; there is none if they cannot be read."""
     live = members.live.get(one.id)
-    if live is None or one.id in members.unreadable:
+    if live is None or one.id in members.unreadable or _is_new(live, one.health, now):
         return one
     try:
         cause = await _pod_cause(client, live, now) or await _last_warning(client, live)
     except ClusterStacksError:
         return one
     return replace(one, cause=one_line(cause))
+
+
+def _is_new(live: Manifest, health: Health, now: datetime) -> bool:
+    """Return whether an object in progress was created a moment ago, so that nothing can be wrong yet."""
+    created = text(live, "metadata", "creationTimestamp")
+    return health.state is HealthState.IN_PROGRESS and bool(created) and now - datetime.fromisoformat(created) < GRACE
 
 
 async def _pod_cause(client: Client, live: Manifest, now: datetime) -> str:

@@ -54,10 +54,14 @@ _GROUP = re.compile(r"[a-z0-9.-]{0,253}")
 _VERSION = re.compile(r"[a-z0-9]{1,63}")
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _NAMESPACE = re.compile(r"[a-z0-9-]{0,63}")
-_NAME = re.compile(r"(?!\.{1,2}$)[^/%\x00-\x1f\x7f]{1,253}")
+_NAME = re.compile(r"(?!\.{1,2}(?:\x00|$))[^/%\x00-\x1f\x7f]{1,253}")
 _WORD = re.compile(r"[A-Za-z0-9:._-]{0,128}")
 _TEXT = re.compile(rf"[^\x00-\x1f\x7f]{{0,{MAX_KEPT}}}")
 _IDENTITY: Final = {"group": _GROUP, "version": _VERSION, "kind": _KIND, "namespace": _NAMESPACE, "name": _NAME}
+_OBJECT: Final = {**_IDENTITY, "uid": _WORD, "digest": _WORD, "kept": _TEXT}
+_OBJECT_AT_ONCE: Final = re.compile(r"\x00".join(pattern.pattern for pattern in _OBJECT.values()))
+"""All texts of an object, joined: one match instead of eight. No pattern takes the byte between them."""
+
 _CLUSTER = re.compile(r"(?:[a-z0-9-]{1,63}/[a-z0-9.-]{1,253})?")
 
 
@@ -219,14 +223,21 @@ def _entries(
 def _known(entry: object) -> RecordedObject:
     if not isinstance(entry, dict):
         raise RecordUnreadable("an entry is not a mapping")
-    group, version, kind, namespace, name = [_text(entry, field, pattern) for field, pattern in _IDENTITY.items()]
+    texts = [entry.get(field, "") for field in _OBJECT]
+    try:
+        valid = _OBJECT_AT_ONCE.fullmatch("\0".join(texts)) is not None
+    except TypeError:
+        valid = False
+    if not valid:
+        texts = [_text(entry, field, pattern) for field, pattern in _OBJECT.items()]
+    group, version, kind, namespace, name, uid, digest, kept = texts
     return RecordedObject(
         ObjectId(group, kind, namespace, name),
         version,
-        _text(entry, "uid", _WORD),
-        _text(entry, "digest", _WORD),
+        uid,
+        digest,
         _mark(entry.get("mark")),
-        _text(entry, "kept", _TEXT),
+        kept,
         entry.get("protected") is True,
     )
 

@@ -26,7 +26,7 @@ from clusterstacks.model.kinds.meta import (
     Text,
 )
 from clusterstacks.model.kinds.names import CompatibilityPolicy
-from clusterstacks.model.kinds.source import SourceSpec
+from clusterstacks.model.kinds.source import SourceSpec, VerificationPolicy
 
 # The rules below refuse exactly what the Go operator's webhook refuses. Rules that apply only to new objects use
 # oldSelf.hasValue(), so that older objects can still be updated.
@@ -189,6 +189,12 @@ class ClusterStackSpec(Model):
         default=None,
         description="Handling of addon objects that other writers change or delete; by default they are corrected.",
     )
+
+    @property
+    def is_staged(self) -> bool:
+        """True if a release is offered only after stages have passed it."""
+        spec = self.source.verification if self.source else None
+        return spec is not None and bool(spec.evidence) and spec.policy is VerificationPolicy.REQUIRE
 
 
 class ReleaseSummary(Model):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from datetime import datetime, timedelta
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
@@ -29,6 +30,46 @@ to 1.5 MiB."""
 
 MAX_SIGNERS = 64
 """Most keys in status.signedBy (arbitrary: more than a rotation of all keys needs)."""
+
+
+PASSED: Final = "PASSED"
+FAILED: Final = "FAILED"
+"""Verdicts of a stage, as in a SLSA Verification Summary."""
+
+MAX_STAGE_STATEMENTS = 64
+"""Most statements of stages in status.evidence, the newest first (arbitrary: eight for each stage)."""
+
+
+class StageEvidence(Model):
+    """A statement of a stage about a release, signed by one of its keys."""
+
+    stage: Name = Field(description="Name of the stage.")
+    verdict: Name = Field(description="PASSED or FAILED.")
+    verified_at: Name = Field(description="When it was stated, by the clock of the stage's management cluster.")
+    since: Name = Field(
+        default="", description="Since when all clusters with the release were ready, healthy and in sync."
+    )
+    clusters: Annotated[int, Field(strict=True, ge=0)] = Field(
+        default=0, json_schema_extra={"format": "int32"}, description="Number of clusters with the release."
+    )
+    upgrades_from: tuple[Name, ...] = Field(
+        default=(), max_length=64, description="Releases from which clusters were upgraded to it."
+    )
+    signed_by: tuple[Name, ...] = Field(
+        default=(), max_length=MAX_SIGNERS, description="Fingerprints of the keys that signed the statement."
+    )
+
+    @property
+    def passed(self) -> bool:
+        """True unless the stage has failed."""
+        return self.verdict == PASSED
+
+    @property
+    def soak(self) -> timedelta:
+        """How long the clusters ran well; both times are of one clock."""
+        if not self.since:
+            return timedelta()
+        return max(datetime.fromisoformat(self.verified_at) - datetime.fromisoformat(self.since), timedelta())
 
 
 class ClusterStackReleaseSpec(Model):
@@ -72,6 +113,12 @@ class ClusterStackReleaseStatus(Model):
         default="",
         description="The source in which the signatures of digest were verified; absent if they were not. A release is "
         "verified again before it is used if its source, its trusted keys or the digest in its annotation changed.",
+    )
+    evidence: tuple[StageEvidence, ...] = Field(
+        default=(),
+        max_length=MAX_STAGE_STATEMENTS,
+        description="Statements of required stages about the content of digest, the newest first. They stay valid "
+        "while the source cannot be read, and after they were deleted there.",
     )
     resources: tuple[ResourceEntry, ...] = Field(
         default=(),

@@ -155,6 +155,12 @@ CONDITIONS: Final = (
         _RELEASE,
     ),
     Explanation(
+        ReleaseCondition.STAGES_PASSED,
+        "The release has the evidence of all stages; absent if the ClusterStack requires none.",
+        "The message says what is missing: 'csctl attest' states it in the stage.",
+        _RELEASE,
+    ),
+    Explanation(
         ReleaseCondition.DEPENDENCIES_RESOLVED,
         "The charts that the charts of the release depend on are downloaded; absent if the release contains them.",
         "Allow the chart repository, or build the release with 'csctl create', which adds them.",
@@ -423,6 +429,16 @@ REASONS: Final = (
         "Not all signatures of the release could be read, and none by a trusted key is known.",
         "Delete signatures that others have added; the message names the limit or the error.",
     ),
+    Explanation(
+        Reason.EVIDENCE_REQUIRED,
+        "A stage that spec.source.verification.evidence requires has not passed the release, so it is not offered.",
+        "Wait until the stage has run it, then state it there with 'csctl attest'; or publish a version that passes.",
+    ),
+    Explanation(
+        Reason.EVIDENCE_MISSING,
+        "A stage has not passed the release. It is offered, because the policy is Warn.",
+        "State it in the stage with 'csctl attest'.",
+    ),
     Explanation(Reason.SECRET_NOT_FOUND, "The Secret that spec.identityRef names does not exist.", "Create it."),
     Explanation(Reason.CLOUD_NOT_SET, "The Secret has no clouds.yaml, or not this cloud in it.", _CLOUD_REMEDY),
     Explanation(Reason.IMAGE_CLIENT_NOT_SET, "ORC is not installed, or cannot log in to the cloud.", _ORC_REMEDY),
@@ -440,6 +456,11 @@ REASONS: Final = (
         "Remove the cause that the message names; after a wrong hash, also delete the Image.",
     ),
     Explanation(Reason.IMAGE_DIFFERS, "An earlier release made the same node image from another one.", _READ_MESSAGE),
+    Explanation(
+        Reason.SHARD_NOT_RUNNING,
+        "The shard of the operator that the label clusterstack.x-k8s.io/shard asks for has not run for a minute.",
+        "Run it, or change or remove the label: 'csctl status --shards' shows the shards.",
+    ),
     Explanation(
         Reason.NODE_IMAGES_PENDING,
         "Node images are not available in the cloud yet.",

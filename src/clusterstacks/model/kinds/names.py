@@ -76,6 +76,11 @@ DELETE_FOR_MOVE_ANNOTATION: Final = "clusterctl.cluster.x-k8s.io/delete-for-move
 
 CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 WATCH_FILTER_LABEL: Final = "cluster.x-k8s.io/watch-filter"
+SHARD_LABEL: Final = "clusterstack.x-k8s.io/shard"
+"""On a Cluster: the shard that is to deliver to it; without it, the main instance. On a ClusterAddon or a binding: the
+shard that holds it, and that alone delivers it (ours)."""
+SHARDS_ANNOTATION: Final = "clusterstack.x-k8s.io/shards"
+"""On a Namespace: the only shards that its Clusters may name, with commas between them (ours)."""
 CLUSTERCTL_LABEL: Final = "clusterctl.cluster.x-k8s.io"
 MOVE_HIERARCHY_LABEL: Final = "clusterctl.cluster.x-k8s.io/move-hierarchy"
 VISUALIZER_LABEL: Final = "visualizer.cluster.x-k8s.io"
@@ -164,6 +169,7 @@ class ReleaseCondition(StrEnum):
     CLASS_ACCEPTED = "ClusterClassAccepted"
     SOURCE_UNCHANGED = "SourceUnchanged"
     SIGNATURE_VERIFIED = "SignatureVerified"
+    STAGES_PASSED = "StagesPassed"
     DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
     FACTS_KEPT = "FactsKept"
     NODE_IMAGES_AVAILABLE = "NodeImagesAvailable"
@@ -305,6 +311,8 @@ class Reason(StrEnum):
     HOLD_NOT_HONOURED = "HoldNotHonoured"
     SIGNATURE_UNKNOWN = "SignatureUnknown"
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
+    EVIDENCE_REQUIRED = "EvidenceRequired"
+    EVIDENCE_MISSING = "EvidenceMissing"
     UPGRADE_RUNNING = "UpgradeRunning"
     UPGRADE_WAITING = "UpgradeWaiting"
     UPGRADE_SUSPENDED = "UpgradeSuspended"
@@ -316,6 +324,7 @@ class Reason(StrEnum):
     IMAGE_NOT_VERIFIED = "ImageNotVerified"
     PROPERTY_NOT_SUPPORTED = "PropertyNotSupported"
     IMAGE_DIFFERS = "ImageDiffers"
+    SHARD_NOT_RUNNING = "ShardNotRunning"
 
 
 class EventReason(StrEnum):

@@ -12,6 +12,11 @@ from clusterstacks.model.kinds.meta import Model, Name
 MAX_KEYS: Final = 16
 """Most keys of one verification (arbitrary; a rotation needs two)."""
 
+MAX_STAGES: Final = 8
+"""Most stages that a release must have passed (arbitrary)."""
+
+_VERSION_OR_RELEASE: Final = r"^([a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-)?v[0-9]+(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
+
 _KEY_LENGTH: Final = 16384
 _LOCATION_LENGTH: Final = 1024
 """Smaller than elsewhere, because the API server estimates the cost of the rules from the maximum lengths."""
@@ -101,25 +106,63 @@ class KeyRef(Model):
     key: Name = Field(default="", description="Key of that Secret; by default cosign.pub.")
 
 
+class StageSpec(Model):
+    """The evidence that a stage must have given: another management cluster that runs the releases first."""
+
+    stage: Annotated[str, Field(max_length=63)] = Field(
+        pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", description="Name of the stage, as in 'csctl attest --stage'."
+    )
+    keys: tuple[KeyRef, ...] = Field(
+        min_length=1, max_length=MAX_KEYS, description="Keys of the stage; a statement of one of them is sufficient."
+    )
+    soak: Location = Field(
+        default="",
+        pattern="^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$",
+        description="How long all its clusters with the release must have been ready, healthy and in sync, for example "
+        "72h; by default any time.",
+    )
+    clusters: Annotated[int, Field(strict=True, ge=1)] = Field(
+        default=1, json_schema_extra={"format": "int32"}, description="Number of clusters that must run the release."
+    )
+    upgrades_from: tuple[Annotated[Location, Field(pattern=_VERSION_OR_RELEASE)], ...] = Field(
+        default=(),
+        max_length=16,
+        description="Versions of the stack (v6), or releases of another Kubernetes minor (openstack-scs-1-34-v6), from "
+        "which a cluster must have been upgraded to the release.",
+    )
+
+
 class VerificationPolicy(StrEnum):
-    """Treatment of a release without a signature of a trusted key."""
+    """Treatment of a release without a signature of a trusted key, or without the evidence of a stage."""
 
     REQUIRE = "Require"
     WARN = "Warn"
 
 
 class VerificationSpec(Model):
-    """The keys that must have signed the releases."""
+    """The keys that must have signed the releases, and the stages that they must have passed."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_rule("has(self.keys) || has(self.evidence)", "set keys, evidence or both")
+    )
 
     policy: VerificationPolicy = Field(
         default=VerificationPolicy.REQUIRE,
-        description="Require: a release without a signature of one of the keys is not used. Warn: it is used, and a "
-        "condition reports it; without effect where the operator requires signatures.",
+        description="Require: a release without a signature of one of the keys, or without the evidence, is not used. "
+        "Warn: it is used, and a condition reports it; for signatures without effect where the operator requires them.",
     )
     keys: tuple[KeyRef, ...] = Field(
+        default=(),
         min_length=1,
         max_length=MAX_KEYS,
-        description="Trusted keys. The signature of one of them is sufficient, so that keys can be rotated.",
+        description="Trusted keys. The signature of one of them is sufficient, so that keys can be rotated. By default "
+        "those in the operator's settings.",
+    )
+    evidence: tuple[StageSpec, ...] = Field(
+        default=(),
+        max_length=MAX_STAGES,
+        description="Stages that a release must have passed before it is offered, proven by signed statements beside "
+        "it ('csctl attest'). All of them are required.",
     )
 
 

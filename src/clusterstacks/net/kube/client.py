@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.bounded_json import Undecodable, decode, estimate_values
@@ -25,6 +26,7 @@ from clusterstacks.net.retry import RequestBroken, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from datetime import datetime
 
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.connection import Connection
@@ -104,6 +106,15 @@ class Client:
         minor = answer.get("emulationMinor") or answer["minor"]
         # Some providers report 34+.
         return ServerVersion(KubernetesMinor(int(major), int(minor.rstrip("+"))), answer["gitVersion"])
+
+    async def clock(self) -> datetime:
+        """Return the time of the server, in whole seconds."""
+        response = await self._transport.open(Call("get /version", "GET", "/version"))
+        response.close()
+        try:
+            return parsedate_to_datetime(response.headers.get("Date", ""))
+        except ValueError:
+            raise Unreachable(f"{self._transport.host} does not say what time it is") from None
 
     async def ready(self) -> None:
         """Check that the server is ready; raise Unreachable if it is not."""

@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 JSON = "application/json"
 
+REVIEWS = "/apis/authorization.k8s.io/"
+"""Path of questions that are asked by POST, and not stored."""
+
 MAX_FAILURE_BYTES = 1024 * 1024
 """Maximum size of a failure response (arbitrary)."""
 
@@ -61,8 +64,9 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """True if the call may change something; a dry run and a read by POST count as well."""
-        return self.method != "GET"
+        """True if the call may store something; dry runs and reviews of rights do not."""
+        path, _, parameters = self.path.partition("?")
+        return self.method != "GET" and "dryRun=All" not in parameters and not path.startswith(REVIEWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +232,9 @@ class Transport:
         headers["Accept-Encoding"] = "identity"
         headers["User-Agent"] = self._user_agent
         body = None
-        if call.writes:
+        if call.method != "GET":
             headers["Content-Type"] = call.content_type
-            body = GuardedBody(call.body, call.about, self.gate)
+            body = GuardedBody(call.body, call.about, self.gate if call.writes else None)
         try:
             return await self._pool.request(
                 call.method,

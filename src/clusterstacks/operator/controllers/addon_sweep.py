@@ -152,6 +152,8 @@ class AddonSweep:
     renderer: Renderer
     locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     kind: str = ADDON_RECORD
+    at_once: bool = False
+    """True if no read is put off: neither the first one, nor while another sweep of the cluster runs."""
     _swept: dict[ObjectKey, _Swept] = field(default_factory=dict, init=False)
 
     def watch(
@@ -244,6 +246,13 @@ class AddonSweep:
         finally:
             lock.release()
 
+    def uncompared(self, addon: ObjectKey) -> str | None:
+        """Return why a cluster is not compared with its records; empty if it is, None if it is not swept."""
+        known = self._swept.get(addon)
+        if known is None or known.drift is None:
+            return None
+        return known.failure or ("" if known.health is not None else "its objects are not read yet")
+
     async def read_delivered(self, addon: ObjectKey, client: Client) -> None:
         """Read the health at the end of a rollout: the last report is about the objects before their change."""
         known = self._swept.get(addon)
@@ -291,9 +300,9 @@ class AddonSweep:
         if known is None or (known.memory is not None and not known.memory.objects):
             return None
         lock = self.locks[known.cluster]
-        if lock.locked():
+        if lock.locked() and not self.at_once:
             return _spread(SOON_INTERVAL)
-        if known.memory is None and not known.delayed and not known.request:
+        if known.memory is None and not (known.delayed or known.request or self.at_once):
             # After a restart all clusters come at once, and their conditions are there.
             known.delayed = True
             return known.interval * random.uniform(0.5, 1.5)  # noqa: S311 - not a secret

@@ -80,6 +80,7 @@ CLUSTERS = CachedKind(
     group=CLUSTER_API_GROUP,
     indexes={CLASS_INDEX: class_key, SERIES_INDEX: series_key, CLASS_NAMESPACE_INDEX: class_namespace},
     keep_unreadable=True,
+    sharded=True,
 )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.outcomes import Outcome
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+    from clusterstacks.operator.controllers.shard_moves import ShardMoves
     from clusterstacks.operator.controllers.workload_clients import Workloads
     from clusterstacks.plan.compat.remote_statements import RemoteStatements
     from clusterstacks.release.sources.fetcher import ReleaseFetcher
@@ -63,6 +64,9 @@ class CachedKind:
     required: bool = True
     """True if controllers wait for it. With a partly filled cache they would delete objects in use. Only
     CompatibilityRules are optional: clusters come up without them."""
+    sharded: bool = False
+    """True if a shard watches only the objects with its label. The main instance needs all of them, for example to
+    delete no release that is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class ControllerContext:
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
     """Returns the CompatibilityRules that apply to a Cluster, by its release and labels; None while unknown."""
     watch_filter: str
+    shards: ShardMoves
     provider_kinds: Collection[KindPattern]
     class_kinds: Collection[str]
     drift_interval: timedelta | None
@@ -169,6 +174,8 @@ class Registration:
     concurrency_help: str = ""
     reports_ready: bool = True
     """True if its objects have the condition Ready, by which metrics count them."""
+    in_shards: bool = False
+    """True if every shard has it, for its own objects."""
 
 
 def is_news(change: CacheChange) -> bool:

@@ -101,7 +101,8 @@ class Workloads:
 
     The Secret ``<cluster>-kubeconfig`` is read at every call: certificates in it are renewed by the control plane
     provider, and a cache of Secrets would need the right to list all of them. Writes pass the ``gate``. Each client has
-    its own pool, because the idle connections of one that is dropped take up to 300 KB each.
+    its own pool, because the idle connections of one that is dropped take up to 300 KB each. ``is_ours`` says whether
+    this instance of the operator is the one that may connect to a cluster.
     """
 
     def __init__(
@@ -110,8 +111,10 @@ class Workloads:
         gate: WriteGate | None = None,
         *,
         on_answer: Callable[[str, int], None] = lambda _method, _status: None,
+        is_ours: Callable[[ObjectKey], bool] = lambda _: True,
     ) -> None:
         self._management = management
+        self._is_ours = is_ours
         self._gate = gate
         self._on_answer = on_answer
         self._connected: dict[ObjectKey, _Connected] = {}
@@ -143,6 +146,9 @@ class Workloads:
             await self._disconnect(cluster)
             known = self._connected.get(cluster)  # of another task, which connected meanwhile
         if known is None:
+            # Without an await before the client is known, which ``forget`` closes when the Cluster moves.
+            if not self._is_ours(cluster):
+                raise WorkloadNotReachable(f"Cluster {cluster} belongs to another shard of the operator")
             _, connection = usable_kubeconfig(secret)
             pool = Pool(on_answer=self._on_answer)
             client = Client(connection, pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate)
@@ -165,7 +171,7 @@ class Workloads:
         return known.client
 
     async def forget(self, cluster: ObjectKey) -> None:
-        """Close the connections of a cluster that was deleted; running calls fail."""
+        """Close the connections of a cluster that was deleted or moved to another shard; running calls fail."""
         self._rest_until.pop(cluster, None)
         await self._disconnect(cluster)
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.operator.webhooks.reviews import AdmissionRequest
+    from clusterstacks.operator.webhooks.shard_rule import ShardRule
     from clusterstacks.operator.webhooks.suggestions import Suggester
     from clusterstacks.plan.compat.verdicts import Upstream
 
@@ -120,9 +121,13 @@ class ClusterValidator:
     upstream: Upstream
     suggester: Suggester | None = None
     """Adds a suggestion to a refusal; not used by :meth:`decide`."""
+    shards: ShardRule | None = None
+    """Refuses shards that a Cluster may not have; not used by :meth:`decide`."""
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Answer a request; a ClusterStacksError says what is needed for the answer and cannot be read."""
+        if self.shards is not None and (refusal := await self.shards.refusal(request)):
+            return AdmissionResponse(refusal)
         decision = await self.decide(request)
         suggestion = ""
         if decision.against and self.suggester is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from clusterstacks.model.kinds.clusteraddon import addon_name
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, WATCH_FILTER_LABEL
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, SHARD_LABEL, WATCH_FILTER_LABEL
 from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS, TEMPLATE_SUFFIX, KindPattern
 
 if TYPE_CHECKING:
@@ -197,9 +197,12 @@ def _clusters(scope: WebhookScope) -> Manifest:
         "failurePolicy": scope.cluster_failure_policy,
         "timeoutSeconds": CLUSTER_SECONDS,
         "matchConditions": [
-            {"name": "topology", "expression": "has(object.spec) && has(object.spec.topology)"},
-            {"name": "class", "expression": f"{_class('object')}.matches('{_CLASS}')"},
-            {"name": "changed", "expression": _changed()},
+            {"name": name, "expression": f"({_other_shard()}) || ({expression})"}
+            for name, expression in (
+                ("topology", "has(object.spec) && has(object.spec.topology)"),
+                ("class", f"{_class('object')}.matches('{_CLASS}')"),
+                ("changed", _changed()),
+            )
         ],
     }
 
@@ -215,6 +218,14 @@ def _class(cluster: str) -> str:
         f"(has({topology}.classRef) && has({topology}.classRef.name) ? {topology}.classRef.name : "
         f"has({topology}.class) ? {topology}.class : '')"
     )
+
+
+def _other_shard() -> str:
+    """Return CEL for: a Cluster, of whatever class, asks for another shard than before."""
+    labels, before = "object.metadata.labels", "oldObject.metadata.labels"
+    named = f"has({labels}) && '{SHARD_LABEL}' in {labels}"
+    same = f"{before}['{SHARD_LABEL}'] == {labels}['{SHARD_LABEL}']"
+    return f"{named} && !(oldObject != null && has({before}) && '{SHARD_LABEL}' in {before} && {same})"
 
 
 def _changed() -> str:

@@ -18,6 +18,7 @@ from clusterstacks.model.kinds.names import (
     WITHIN_RANGES_CONDITION,
     AddonCondition,
     ClusterPhase,
+    Reason,
 )
 from clusterstacks.model.names import InvalidName, parse_class
 from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
@@ -311,11 +312,19 @@ def addons_by_cluster(addons: Iterable[Manifest]) -> dict[tuple[str, str], Manif
 
 def _conditions(cluster: Manifest, addon: Manifest | None) -> dict[str, Condition]:
     """Return the conditions of the ClusterAddon; without it, those that the Cluster mirrors."""
-    if addon is not None:
+    if addon is not None and not _is_unserved(cluster):
         known = {condition.type: condition for condition in from_documents(mapping(addon, "status").get("conditions"))}
         return {kind: known[kind] for kind in _MIRRORED if kind in known}
     mirrored = {condition.type: condition for condition in from_documents(mapping(cluster, "status").get("conditions"))}
     return {kind: replace(mirrored[name], type=kind) for kind, name in _MIRRORED.items() if name in mirrored}
+
+
+def _is_unserved(cluster: Manifest) -> bool:
+    """Return whether the state of the ClusterAddon is old, because its shard does not run."""
+    return any(
+        (text(one, "type"), text(one, "reason")) == (ADDONS_READY_CONDITION, Reason.SHARD_NOT_RUNNING)
+        for one in mappings(cluster, "status", "conditions")
+    )
 
 
 def _ready(cluster: Manifest, addons: Condition | None, *, of_cluster_stack: bool) -> Condition:

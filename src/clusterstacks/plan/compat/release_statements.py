@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_candidates(root: Path) -> tuple[Candidate, ...]:
-    """Read ``metadata.yaml`` and ``compatibility.yaml`` of each release's directory below ``root``.
+    """Read ``metadata.yaml`` and ``compatibility.yaml`` of each release's directory below ``root``, or of ``root``.
 
     Directories without ``metadata.yaml`` or without the name of a release are skipped.
 
@@ -32,7 +32,7 @@ def read_candidates(root: Path) -> tuple[Candidate, ...]:
         SpecError: A file is not valid; the message contains release, file and field.
     """
     try:
-        directories = sorted(path for path in root.iterdir() if path.is_dir() and (path / METADATA).is_file())
+        directories = sorted(path for path in (root, *root.iterdir()) if path.is_dir() and (path / METADATA).is_file())
     except OSError as error:
         raise SourceBroken(root, f"cannot be read: {error.strerror}") from None
     return tuple(read_candidate(name, path) for path in directories if (name := release_named(path.name)) is not None)

@@ -74,15 +74,15 @@ class Envelope:
         made = Signature(key.public.fingerprint, key.sign(pae(PAYLOAD_TYPE, self.payload)))
         return replace(self, signatures=(*self.signatures, made))
 
-    def text(self) -> bytes:
-        """Write the envelope as JSON, as :func:`parse_envelope` reads it."""
+    def text(self, *, indent: int | None = 2) -> bytes:
+        """Write the envelope as JSON, as :func:`parse_envelope` reads it; on one line without ``indent``."""
         signatures = [
             ({"keyid": made.keyid} if made.keyid else {}) | {"sig": b64encode(made.value).decode()}
             for made in self.signatures
         ]
         payload = b64encode(self.payload).decode()
         document = {"payloadType": PAYLOAD_TYPE, "payload": payload, "signatures": signatures}
-        return f"{json.dumps(document, indent=2)}\n".encode()
+        return f"{json.dumps(document, indent=indent)}\n".encode()
 
 
 def parse_envelope(text: bytes) -> Envelope:

@@ -19,6 +19,7 @@ from clusterstacks.release.signing.errors import SignatureRefused, signature_con
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from clusterstacks.model.documents import Node
     from clusterstacks.model.names import ReleaseName
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -72,10 +73,21 @@ class Statement:
 
 def parse_statement(payload: bytes) -> Statement:
     """Parse a statement about a release; unknown fields are ignored, as the specification requires."""
+    root = read_statement(payload, PREDICATE_TYPE)
+    return Statement(root.child("predicate").child("release").text(), read_files(root))
+
+
+def read_statement(payload: bytes, predicate_type: str) -> Node:
+    """Parse a statement with a predicate of one type."""
     root = read_document(payload, name="the statement", limit=MAX_SIGNATURE_BYTES)
-    for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
+    for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", predicate_type)):
         if root.child(field).value != expected:
-            raise root.child(field).refuse(f"expected {expected} for a release")
+            raise root.child(field).refuse(f"expected {expected}")
+    return root
+
+
+def read_files(root: Node) -> dict[str, str]:
+    """Return name and sha256 in lower-case hex of every file that a statement lists."""
     files: dict[str, str] = {}
     for subject in root.child("subject").items():
         name, digest = subject.child("name").text(), subject.child("digest").child("sha256")
@@ -86,7 +98,7 @@ def parse_statement(payload: bytes) -> Statement:
         files[name] = digest.text()
     if not files:
         raise SignatureRefused("the statement lists no file")
-    return Statement(root.child("predicate").child("release").text(), files)
+    return files
 
 
 def _listed(names: Collection[str]) -> str:

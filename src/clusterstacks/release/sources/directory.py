@@ -27,8 +27,7 @@ from clusterstacks.release.release_source import (
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_RELEASE_BYTES,
-    MAX_SIGNATURE_BYTES,
-    SIGNATURE_SUFFIX,
+    EnvelopeKind,
     Evidence,
     image_file,
 )
@@ -85,9 +84,9 @@ class DirectorySource:
         """Return the digest of the current files; empty while they change."""
         return await asyncio.to_thread(self._digest, name)
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope beside the release's directory."""
-        return await asyncio.to_thread(self._evidence, name)
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        """Return the envelopes beside the release's directory."""
+        return await asyncio.to_thread(self._evidence, name, kind)
 
     async def image_size(self, digest: str) -> int:
         """Return the size of the file of a node image, beside the directories of releases."""
@@ -134,13 +133,13 @@ class DirectorySource:
             raise _unavailable(self.path, error) from None
         return tuple(sorted(names - {_NESTED, IMAGE_DIRECTORY}))
 
-    def _evidence(self, name: ReleaseName) -> Evidence:
-        file = f"{name}{SIGNATURE_SUFFIX}"
+    def _evidence(self, name: ReleaseName, kind: EnvelopeKind) -> Evidence:
+        file = kind.file(name)
         try:
             with self._parents() as parents:
                 for parent in parents:
                     with suppress(FileNotFoundError):
-                        return Evidence((_content(name, file, MAX_SIGNATURE_BYTES, parent),))
+                        return kind.read(_content(name, file, kind.limit, parent))
         except OSError as error:
             raise _unavailable(self.path / file, error) from None
         return Evidence()
@@ -253,9 +252,9 @@ class DirectorySource:
 
 
 def publish_to_directory(directory: Path, target: Path) -> bool:
-    """Copy a release, and the signature beside it, into an existing directory of releases.
+    """Copy a release, and the envelopes beside it, into an existing directory of releases.
 
-    Return whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
+    Return whether the release was copied; it is not when it exists with the same content. Newer envelopes are copied.
     Raises ReleaseTaken if the release exists with other content.
     """
     name = parse_release(directory.name)
@@ -265,13 +264,13 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
         raise ReleaseTaken(place)
     _copy_images(name, directory, target)
     if exists:
-        _copy_signature(name, directory, target)
+        _copy_envelopes(name, directory, target)
         return False
     staging = Staging.create(target)
     try:
         for file in sorted(directory.iterdir()):
             shutil.copyfile(file, staging.path / file.name)
-        _copy_signature(name, directory, target)
+        _copy_envelopes(name, directory, target)
         staging.publish(place, readable=True)
     finally:
         staging.remove()
@@ -296,10 +295,10 @@ def _copy_images(name: ReleaseName, directory: Path, target: Path) -> None:
             copied.replace(place)
 
 
-def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
-    signature = f"{name.release}{SIGNATURE_SUFFIX}"
-    if (directory.parent / signature).is_file():
-        shutil.copyfile(directory.parent / signature, target / signature)
+def _copy_envelopes(name: ReleaseName, directory: Path, target: Path) -> None:
+    for kind in EnvelopeKind:
+        if (directory.parent / kind.file(name)).is_file():
+            shutil.copyfile(directory.parent / kind.file(name), target / kind.file(name))
 
 
 def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from clusterstacks.model.errors import SpecError
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.open import open_directory
-from clusterstacks.release.release_source import MAX_SIGNATURES, SIGNATURE_SUFFIX
+from clusterstacks.release.release_source import MAX_SIGNATURES, SIGNATURE_SUFFIX, EnvelopeKind
 from clusterstacks.release.signing.envelope import Envelope, parse_envelope
 from clusterstacks.release.signing.errors import SignatureRefused
 from clusterstacks.release.signing.statement import Statement
 from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.sources.signature_store import stage_lines
 from clusterstacks.release.staging import Staging
 from clusterstacks.runtime.files import replace_file
 
@@ -47,7 +48,7 @@ class Pulled:
 
 
 async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pulled:
-    """Fetch a release into ``directory/<release name>/`` and its signatures beside it.
+    """Fetch a release into ``directory/<release name>/``, and its signatures and statements of stages beside it.
 
     The directory of the release appears after every file was downloaded and the release was verified; it is a SpecError
     if it exists with different content.
@@ -67,8 +68,14 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
     if envelope is not None:
         await asyncio.to_thread(replace_file, directory / f"{name}{SIGNATURE_SUFFIX}", envelope)
+    sources = (DirectorySource(directory), source)
+    stated = [await one.evidence(name, EnvelopeKind.STAGES) for one in sources]
+    lines = stage_lines(text for evidence in stated for text in evidence.envelopes)
+    if lines:
+        await asyncio.to_thread(replace_file, directory / EnvelopeKind.STAGES.file(name), lines)
     pulled = replace(release, contents=replace(release.contents, root=target))
-    return Pulled(pulled, new, envelope is not None, evidence.problems, evidence.manifest_digest)
+    problems = (*evidence.problems, *stated[-1].problems)
+    return Pulled(pulled, new, envelope is not None, problems, evidence.manifest_digest)
 
 
 def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,8 @@ from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.release.charts.dependencies import CHART_ERRORS
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound, images_not_held
-from clusterstacks.release.release_source import Evidence, ImageSource
+from clusterstacks.release.release_source import EnvelopeKind, Evidence, ImageSource
+from clusterstacks.release.signing.stage_requirement import missing_evidence
 from clusterstacks.release.sources.owners import leading_stack
 from clusterstacks.release.sources.pinned_digests import PinnedDigests
 from clusterstacks.release.sources.verification import (
@@ -34,17 +36,20 @@ from clusterstacks.release.sources.verified_content import (
 from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from datetime import datetime
 
+    from clusterstacks.model.kinds.clusterstackrelease import StageEvidence
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.net.kube.client import Client
     from clusterstacks.release.charts.vendor import ChartDependencies
     from clusterstacks.release.release import Release
     from clusterstacks.release.release_source import ReleaseSource
+    from clusterstacks.release.signing.keys import PublicKey
     from clusterstacks.release.sources.source_cache import CachedSource, SourceCache
     from clusterstacks.release.sources.source_opener import SecretReader
-    from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings
+    from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings, StageTrust
     from clusterstacks.release.sources.stack_source import SourcePolicy
     from clusterstacks.release.store import ReleaseStore
     from clusterstacks.runtime.background_tasks import BackgroundTasks
@@ -68,6 +73,8 @@ class ReleaseOrigin:
 
     settings: SourceSettings
     trust: SignatureTrust | None
+    stages: tuple[StageTrust, ...] = ()
+    """The stages that must have passed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,10 @@ class PublishedState:
     """Digest of the content; empty when the source does not state it, None when the release is gone."""
     verdict: SignatureVerdict | None
     """The result of the verification; None when it was not verified."""
+    evidence: tuple[StageEvidence, ...] = ()
+    """What the stages state about the pinned content."""
+    unread: str = ""
+    """Why further statements were not read; empty if all were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +139,23 @@ class ReleaseFetcher:
     async def origin(self, release: Manifest) -> ReleaseOrigin:
         """Return the source of a ClusterStackRelease: that of the first ClusterStack that owns it."""
         stack = await self._stack(release)
-        return ReleaseOrigin(self.policy.settings(stack), self.policy.trusted(stack))
+        return ReleaseOrigin(self.policy.settings(stack), self.policy.trusted(stack), self.policy.stages(stack))
+
+    async def missing_evidence(
+        self, origin: ReleaseOrigin, name: ReleaseName, known: Sequence[StageEvidence], now: datetime
+    ) -> str:
+        """Return what a release lacks of the evidence of the first stage that has not passed it; empty if all have.
+
+        Sends requests only for Secrets with keys.
+        """
+        address = origin.settings.address
+        place = str(address) if address.kind.is_registry else ""
+        for stage in origin.stages:
+            keys = await trusted_keys(stage.keys, self.secrets)
+            required = replace(stage.required, keys=frozenset(key.fingerprint for key in keys))
+            if problem := missing_evidence(name, required, known, now, place):
+                return problem
+        return ""
 
     async def reason_to_verify(self, release: Manifest) -> str:
         """Return why the content that a ClusterStackRelease pins must be verified by its source before it is used.
@@ -273,16 +300,22 @@ class ReleaseFetcher:
     async def _read_state(self, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease) -> PublishedState:
         place, trust, pins = str(origin.settings.address), origin.trust, known.pins
         signers = known.verified.signers_of(pins.digest, place)
+        stage_keys = {key for stage in origin.stages for key in await trusted_keys(stage.keys, self.secrets)}
         async with self.sources.open(origin.settings) as live, live.turn(STATE_DEADLINE):
             try:
                 stated = await live.source.digest(name)
             except ReleaseNotFound:
                 return PublishedState(place, None, None)
             # The signatures of a moved tag are for other content.
-            if trust is None or stated not in ("", pins.digest):
+            if stated not in ("", pins.digest):
                 return PublishedState(place, stated, None)
+            state = PublishedState(place, stated, None)
+            if stage_keys:
+                state = await _with_evidence(state, live.source, name, pins.digest, tuple(stage_keys))
+            if trust is None:
+                return state
             stored = await self.store.open(name, pins.digest, pins.charts)
-            return PublishedState(place, stated, await self._verify(trust, live, stored, signers) if stored else None)
+            return replace(state, verdict=await self._verify(trust, live, stored, signers) if stored else None)
 
     async def _stack(self, release: Manifest) -> ClusterStack | None:
         manifest = await leading_stack(release, self.stacks, self.client)
@@ -306,14 +339,26 @@ class ReleaseFetcher:
         return replace(verdict, complaint=uncovered(release))
 
 
+async def _with_evidence(
+    state: PublishedState, source: ReleaseSource, name: ReleaseName, digest: str, keys: tuple[PublicKey, ...]
+) -> PublishedState:
+    """Add the statements of stages in the source, which are verified in a thread: hostile ones may take long."""
+    # Only sources with keys load the cryptography.
+    from clusterstacks.release.signing.stage_evidence import read_evidence  # noqa: PLC0415
+
+    found = await _evidence(source, name, EnvelopeKind.STAGES)
+    stated, problems = await asyncio.to_thread(read_evidence, name, digest, found, keys)
+    return replace(state, evidence=stated, unread="" if found.complete else next(iter(problems), "they are too many"))
+
+
 def _identity(release: Manifest) -> str:
     metadata = mapping(release, "metadata")
     return f"{text(metadata, 'namespace')}/{text(metadata, 'name')}"
 
 
-async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
-    """Return the signatures of a release; a file that cannot be one is a problem of the signature alone."""
+async def _evidence(source: ReleaseSource, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+    """Return the envelopes of a release; a file that cannot have any is a problem of these alone."""
     try:
-        return await source.evidence(name)
+        return await source.evidence(name, kind)
     except ReleaseBroken as error:
         return Evidence(problems=(error.message,))

@@ -7,12 +7,12 @@
     https://stacks.example/openstack-scs-1-34-v1/metadata.yaml
     https://stacks.example/openstack-scs-1-34-v1/...
 
-``index.json`` lists every file of every release with its digest, and the digest of the signature if there is one;
-unknown keys are ignored::
+``index.json`` lists every file of every release with its digest, and the digests of the signature and of the statements
+of stages (``<release>.intoto.jsonl``) if there are any; unknown keys are ignored::
 
     {"releases": {"openstack-scs-1-34-v1": {
         "files": {"metadata.yaml": "sha256:<64 hex digits>", ...},
-        "signature": "sha256:<64 hex digits>"}}}
+        "signature": "sha256:<64 hex digits>", "stages": "sha256:<64 hex digits>"}}}
 
 To publish, copy the releases first and the index last. :func:`write_index` writes the index of a directory.
 """
@@ -35,7 +35,7 @@ from clusterstacks.net.http.errors import AnswerRefused, NotThere, SourceUnavail
 from clusterstacks.net.http.messages import HTTPDocument, shown_url
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.release.release_source import MAX_RELEASE_BYTES, EnvelopeKind, Evidence
 from clusterstacks.release.sources.downloads import DIGEST, ExpectedFile, check_content, check_files, save_body
 from clusterstacks.runtime.files import replace_file
 
@@ -82,13 +82,13 @@ class HttpSource:
         """Return the digest of the files as the index states them; an invalid entry is :class:`ReleaseBroken`."""
         return content_digest((file.name, file.hex) for file in _files(name, await self._entry(name)))
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope beside the release's directory, if the index states one."""
-        stated = (await self._entry(name)).get("signature")
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        """Return the envelopes beside the release's directory, if the index states their digest."""
+        stated = (await self._entry(name)).get(kind)
         if stated is None:
             return Evidence()
-        file = ExpectedFile(f"{name}{SIGNATURE_SUFFIX}", _digest(name, "signature", stated))
-        return Evidence((await self._content(f"{self._url}/{file.name}", file, MAX_SIGNATURE_BYTES),))
+        file = ExpectedFile(kind.file(name), _digest(name, kind, stated))
+        return kind.read(await self._content(f"{self._url}/{file.name}", file, kind.limit))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         """Return the content of some files, verified by the digests in the index; larger ones are refused.
@@ -172,10 +172,10 @@ def _described(path: Path) -> dict[str, object]:
     name = parse_release(path.name)
     files = read_contents(name, path).files
     check_files(name, [ExpectedFile(file) for file in files])
-    signature = path.with_name(f"{name}{SIGNATURE_SUFFIX}")
     entry: dict[str, object] = {"files": {file: f"sha256:{digest}" for file, digest in files.items()}}
-    if signature.is_file():
-        entry["signature"] = sha256_digest(signature.read_bytes())
+    for kind in EnvelopeKind:
+        if (envelopes := path.with_name(kind.file(name))).is_file():
+            entry[kind.value] = sha256_digest(envelopes.read_bytes())
     return entry
 
 

@@ -13,7 +13,7 @@ from clusterstacks.net.oci.manifests import OCI_MANIFEST, read_manifest
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.release.open import open_directory
-from clusterstacks.release.release_source import image_file
+from clusterstacks.release.release_source import EnvelopeKind, image_file
 from clusterstacks.release.sources.directory import DirectorySource
 from clusterstacks.release.sources.image_artifact import publish_image
 from clusterstacks.release.sources.oci_artifact import compose, created_at, files_of
@@ -87,12 +87,13 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
 async def publish_with_signatures(
     directory: Path, registry: Registry, environ: Mapping[str, str]
 ) -> tuple[Publication, int]:
-    """Publish a release directory and the signatures beside it, and return the number of signature files as well."""
-    evidence = await DirectorySource(directory.parent).evidence(parse_release(directory.name))
+    """Publish a release directory and the envelopes beside it, and return the number of these as well."""
+    beside, name = DirectorySource(directory.parent), parse_release(directory.name)
+    found = [(kind, envelope) for kind in EnvelopeKind for envelope in (await beside.evidence(name, kind)).envelopes]
     published = await publish(directory, registry, created_at(environ))
-    for envelope in evidence.envelopes:
-        await attach(registry, published.reference.digest, envelope)
-    return published, len(evidence.envelopes)
+    for kind, envelope in found:
+        await attach(registry, published.reference.digest, envelope, kind)
+    return published, len(found)
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.net.http.errors import NotThere
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.release.release_source import EnvelopeKind
 from clusterstacks.release.sources.image_artifact import IMAGE_TAG
 from clusterstacks.release.sources.oci_artifact import digest_of_files, files_of
 from clusterstacks.release.sources.oci_signatures import find_evidence
@@ -66,9 +67,9 @@ class OCISource:
         files = files_of(await self._manifest(name), name)
         await gather(lambda layer: self.registry.blob(layer, into / layer.title), files.values(), at_once=BLOBS_AT_ONCE)
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the manifest and its signatures: DSSE envelopes, and cosign's under its own tag."""
-        return await find_evidence(self.registry, await self._manifest(name))
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        """Return the manifest and its envelopes; for signatures, also cosign's under its own tag."""
+        return await find_evidence(self.registry, await self._manifest(name), kind)
 
     async def image_size(self, digest: str) -> int:
         """Return the size of a node image; ``NotThere`` if it was not published."""

@@ -1,4 +1,4 @@
-"""Signatures in a registry: DSSE envelopes as referrers of the manifest, cosign's signatures under a tag."""
+"""Envelopes in a registry as referrers of the manifest: signatures and statements of stages; cosign's under a tag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.net.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.net.oci.referrers import MAX_CANDIDATES
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
-from clusterstacks.release.release_source import MAX_SIGNATURE_BYTES, CosignSignature, Evidence
+from clusterstacks.release.release_source import (
+    MAX_EVIDENCE_BYTES,
+    MAX_SIGNATURE_BYTES,
+    CosignSignature,
+    EnvelopeKind,
+    Evidence,
+)
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
@@ -31,12 +37,6 @@ if TYPE_CHECKING:
 DEADLINE = timedelta(seconds=60)
 """Deadline for the signatures of a release (arbitrary: a thousand requests of 0.2 s, four at a time)."""
 
-MAX_EVIDENCE_BYTES = 16 * 1024 * 1024
-"""Most bytes of envelopes read, and of payloads that cosign signed.
-
-Arbitrary: 500 envelopes for releases of 100 files, which have 30 KB each. Useless data of that size hides no signature.
-"""
-
 MAX_REFERRER_BYTES = 16 * 1024
 """Largest manifest of an envelope (arbitrary; they have 0.8 KB)."""
 
@@ -44,7 +44,13 @@ MAX_COSIGN_BYTES = 1024 * 1024
 """Largest manifest with cosign's signatures (arbitrary: 500 with 2 KB each; cosign writes 0.5 KB)."""
 
 ENVELOPE_TYPE = "application/vnd.dsse.envelope.v1+json"
-"""Artifact type of the referrer, and media type of its one layer."""
+"""Artifact type of the referrer of a signature, and media type of the one layer of all referrers."""
+
+_ARTIFACT_TYPES = {
+    EnvelopeKind.SIGNATURE: ENVELOPE_TYPE,
+    EnvelopeKind.STAGES: "application/vnd.clusterstack.evidence.v1+json",
+}
+"""They differ, so that many envelopes of one kind hide none of the other."""
 
 _COSIGN_SIGNATURE = "dev.cosignproject.cosign/signature"
 _COSIGN_PAYLOAD = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -55,7 +61,9 @@ def cosign_tag(digest: str, kind: str = "sig") -> str:
     return f"{digest_tag(digest)}.{kind}"
 
 
-async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> str:
+async def attach(
+    registry: Registry, manifest_digest: str, envelope: bytes, kind: EnvelopeKind = EnvelopeKind.SIGNATURE
+) -> str:
     """Push an envelope as a referrer of a manifest (digest or tag), and return the digest of the referrer.
 
     The same envelope is stored once.
@@ -64,7 +72,7 @@ async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> s
     await registry.push_blob(EMPTY)
     await registry.push_blob(envelope)
     raw = write_manifest(
-        artifact_type=ENVELOPE_TYPE,
+        artifact_type=_ARTIFACT_TYPES[kind],
         config=describe(EMPTY, EMPTY_TYPE),
         layers=[describe(envelope, ENVELOPE_TYPE)],
         subject=subject,
@@ -72,8 +80,10 @@ async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> s
     return await registry.push_manifest(raw, OCI_MANIFEST)
 
 
-async def find_evidence(registry: Registry, manifest: Manifest) -> Evidence:
-    """Return the unverified signatures of a manifest.
+async def find_evidence(
+    registry: Registry, manifest: Manifest, kind: EnvelopeKind = EnvelopeKind.SIGNATURE
+) -> Evidence:
+    """Return the unverified signatures of a manifest, or the statements of stages about it.
 
     A signature that cannot be read is only reported, because anyone who may push may have added it.
     A registry that fails for some signatures leaves the evidence incomplete.
@@ -82,10 +92,11 @@ async def find_evidence(registry: Registry, manifest: Manifest) -> Evidence:
         RateLimited: The registry asks to wait.
         DependencyError: The registry gives no signature at all, and fails for some.
     """
-    search = _Search(registry, manifest.digest)
+    search = _Search(registry, manifest.digest, kind)
+    looks = [search.find_envelopes, search.find_cosign] if kind is EnvelopeKind.SIGNATURE else [search.find_envelopes]
     try:
         async with asyncio.timeout(DEADLINE.total_seconds()):
-            await gather(lambda look: look(), [search.find_envelopes, search.find_cosign], at_once=BLOBS_AT_ONCE)
+            await gather(lambda look: look(), looks, at_once=BLOBS_AT_ONCE)
     except TimeoutError:
         search.stop(f"signatures that were not received within {DEADLINE.total_seconds():.0f} s were not read")
     return search.evidence(manifest.raw)
@@ -97,6 +108,7 @@ class _Search:
 
     registry: Registry
     digest: str
+    kind: EnvelopeKind
     envelopes: tuple[Descriptor, ...] = ()
     cosign: tuple[tuple[Descriptor, bytes], ...] = ()
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -128,7 +140,7 @@ class _Search:
     async def find_envelopes(self) -> None:
         """Collect the referrers."""
         with self._noting("the list of signatures"):
-            listed = await self.registry.referrers(self.digest, ENVELOPE_TYPE)
+            listed = await self.registry.referrers(self.digest, _ARTIFACT_TYPES[self.kind])
             self.problems += listed.problems
             self.complete = self.complete and listed.complete
             blobs = await gather(self._envelope_blob, listed.members, at_once=BLOBS_AT_ONCE)

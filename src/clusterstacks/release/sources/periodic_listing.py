@@ -118,6 +118,11 @@ class SourceListings:
         listing = self._followed.get(stack)
         return listing.last_names if listing is not None else None
 
+    @property
+    def is_idle(self) -> bool:
+        """True if every followed source was listed, or its first list failed."""
+        return all(listing.is_read for listing in self._listings.values())
+
     def failing(self) -> int:
         """Return the number of sources with a failed last list; thread-safe."""
         return sum(listing.health.is_failing for listing in tuple(self._listings.values()))

@@ -1,23 +1,28 @@
-"""Stores signatures beside release directories, and keys."""
+"""Stores signatures and statements of stages beside release directories, and keys."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from clusterstacks.release.release_source import SIGNATURE_SUFFIX
-from clusterstacks.release.signing.errors import key_unusable
+from clusterstacks.model.errors import SpecError
+from clusterstacks.release.release_source import EnvelopeKind
+from clusterstacks.release.signing.envelope import parse_envelope
+from clusterstacks.release.signing.errors import SignatureRefused, key_unusable
 from clusterstacks.release.signing.keys import MAX_KEY_BYTES, new_key_pair
 from clusterstacks.release.signing.statement import release_envelope
 from clusterstacks.release.sources.directory import DirectorySource
 from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from clusterstacks.release.contents import Contents
+    from clusterstacks.release.signing.envelope import Envelope
     from clusterstacks.release.signing.keys import PrivateKey
 
 PUBLIC_SUFFIX = ".pub"
@@ -28,7 +33,12 @@ _RETRY_SECONDS = 0.02
 
 def signature_file(contents: Contents) -> Path:
     """Return the file with the signatures, beside the release's directory, because it is not part of the release."""
-    return contents.root.with_name(f"{contents.release}{SIGNATURE_SUFFIX}")
+    return contents.root.with_name(EnvelopeKind.SIGNATURE.file(contents.release))
+
+
+def stages_file(contents: Contents) -> Path:
+    """Return the file with the statements of stages, beside the release's directory."""
+    return contents.root.with_name(EnvelopeKind.STAGES.file(contents.release))
 
 
 async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
@@ -49,6 +59,32 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
         return signed != begun
     finally:
         os.close(lock)
+
+
+async def attest_beside(contents: Contents, envelope: Envelope) -> None:
+    """Add the statement of a stage to the file beside a release; concurrent writers wait for each other.
+
+    Raises:
+        SpecError: The file is full.
+    """
+    file, lock = stages_file(contents), await _lock(contents.root)
+    try:
+        present = await DirectorySource(contents.root.parent).evidence(contents.release, EnvelopeKind.STAGES)
+        content = stage_lines((*present.envelopes, envelope.text()))
+        if len(content) > EnvelopeKind.STAGES.limit or not present.complete:
+            raise SpecError("StatementsFull", f"{file} is full: remove the lines of stages that are not needed")
+        await asyncio.to_thread(replace_file, file, content)
+    finally:
+        os.close(lock)
+
+
+def stage_lines(envelopes: Iterable[bytes]) -> bytes:
+    """Write valid envelopes once, each on one line."""
+    lines: dict[bytes, None] = {}
+    for text in envelopes:
+        with suppress(SignatureRefused):
+            lines[parse_envelope(text).text(indent=None)] = None
+    return b"".join(lines)
 
 
 def write_new_key(path: Path, password: bytes = b"") -> Path:

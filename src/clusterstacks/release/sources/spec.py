@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.oci.credentials import RegistryCredentials
     from clusterstacks.net.oci.transfers import TransferProgress
     from clusterstacks.release.release_source import ReleaseSource
+    from clusterstacks.release.signing.stage_requirement import StageRequirement
 
 S = TypeVar("S", bound="ReleaseSource")
 
@@ -225,3 +226,12 @@ class SignatureTrust:
     def parts(self) -> tuple[SignatureTrust, ...]:
         """Each of these must be fulfilled, the operator's first."""
         return (self,) if self.operators is None else (self.operators, self)
+
+
+@dataclass(frozen=True, slots=True)
+class StageTrust:
+    """A stage that releases must have passed, and the keys that sign for it."""
+
+    keys: SignatureTrust
+    required: StageRequirement
+    """Without the fingerprints of the keys, which may be in Secrets."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.model.documents import parse_duration
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.source import SourceSpec, VerificationPolicy
 from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.release.signing.stage_requirement import StageRequirement
 from clusterstacks.release.sources.source_kinds import KINDS
-from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings, TrustedKey
+from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings, StageTrust, TrustedKey
 
 if TYPE_CHECKING:
     from clusterstacks.model.kinds.clusterstack import ClusterStack
-    from clusterstacks.model.kinds.source import VerificationSpec
+    from clusterstacks.model.kinds.source import StageSpec, VerificationSpec
     from clusterstacks.release.sources.spec import SourceAddress
 
 NOTHING_ALLOWED: Final = AllowedHosts()
@@ -55,15 +58,40 @@ class SourcePolicy:
         If the operator requires a signature, a ClusterStack can require more, but not less: its keys replace those of
         the operator only for another source, which the provider allowed by ``--allowed-sources``.
         """
-        if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
+        spec = _verification(stack)
+        if stack is None or spec is None or not spec.keys:
             return self.trust
-        own = trust_of(stack.spec.source.verification, stack.key.namespace)
+        own = trust_of(spec, stack.key.namespace)
         if self.trust is None or not self.trust.required:
             return own
         address = self.settings(stack).address
         if address.kind.is_remote and address != self.default.address:
             return replace(own, required=True)
         return replace(own, operators=self.trust) if own.required else self.trust
+
+    def stages(self, stack: ClusterStack | None) -> tuple[StageTrust, ...]:
+        """Return the stages that the releases of a ClusterStack must have passed."""
+        spec = _verification(stack)
+        if stack is None or spec is None:
+            return ()
+        return tuple(_stage(number, one, spec, stack.key.namespace) for number, one in enumerate(spec.evidence))
+
+
+def _verification(stack: ClusterStack | None) -> VerificationSpec | None:
+    return stack.spec.source.verification if stack is not None and stack.spec.source is not None else None
+
+
+def _stage(number: int, spec: StageSpec, verification: VerificationSpec, namespace: str) -> StageTrust:
+    keys = trust_of(verification.model_copy(update={"keys": spec.keys}), namespace)
+    return StageTrust(
+        replace(keys, setting=f"spec.source.verification.evidence[{number}].keys"),
+        StageRequirement(
+            stage=spec.stage,
+            soak=parse_duration(spec.soak) if spec.soak else timedelta(),
+            clusters=spec.clusters,
+            upgrades_from=spec.upgrades_from,
+        ),
+    )
 
 
 def named_settings(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:

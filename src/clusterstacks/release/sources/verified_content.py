@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SOURCE_FIELD: Final = "verifiedSource"
 SIGNERS_FIELD: Final = "signedBy"
+EVIDENCE_FIELD: Final = "evidence"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,10 @@ from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GRO
 from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed
+from clusterstacks.plan.clusters.cluster_summary import summarize
 from clusterstacks.plan.compat import support_facts
 from clusterstacks.plan.compat.support import SupportEnd
+from clusterstacks.runtime.leader_election import LEASES
 from tests.support.builders.fleets import MORE_KINDS, NEW, OLD, Fleet, ago, condition
 from tests.support.fakes.api_server import FakeApi
 from tests.support.fakes.management_cluster import KINDS
@@ -101,6 +103,7 @@ main.main()
         (("--watch", "-o", "json"), "--watch cannot be combined with -o json"),
         (("--watch", "--context=a", "--context=b"), "--watch cannot be combined with several --context"),
         (("team/one", "--context=a", "--context=b"), "CLUSTER cannot be combined with several --context"),
+        (("--shards", "--watch"), "--shards cannot be combined with CLUSTER, --syncs, --troubled or --watch"),
         (("--syncs", "-l", "a=b"), "--syncs cannot be combined with --selector"),
         (("team/one", "--syncs"), "CLUSTER cannot be combined with --selector, --syncs or --troubled"),
         (("team/", "--syncs"), "'team/' is not the name of an object (expected NAME or NAMESPACE/NAME"),
@@ -123,7 +126,7 @@ class Tenant(FakeApi):
     """
 
     def __init__(self) -> None:
-        super().__init__(*KINDS.values(), *MORE_KINDS)
+        super().__init__(*KINDS.values(), *MORE_KINDS, LEASES)
         self.missing: set[str] = set()
         self.own = ""
         self.secret = ""
@@ -395,3 +398,30 @@ def test_missing_kubeconfig_is_an_error_with_a_remedy(
 
     assert call_csctl("status") == output.MUST_CHANGE
     assert "name one with --kubeconfig or with KUBECONFIG" in capsys.readouterr().err
+
+
+def test_shards_are_listed_with_their_loads_and_the_commands_that_balance_them(
+    api: Tenant, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, holder in (("clusterstack.x-k8s.io", "operator-1"), ("emea.clusterstack.x-k8s.io", "emea-1")):
+        lease = {"metadata": {"name": name, "namespace": "home"}, "spec": {"holderIdentity": holder}}
+        asyncio.run(api.create(LEASES, lease, "home"))
+
+    assert call_csctl("status", "--shards") == 0
+
+    table, _, commands = capsys.readouterr().out.partition("To balance them, label:\n")
+    assert [line.split()[:3] for line in table.splitlines()[1:3]] == [
+        ["main", "operator-1", "4"],
+        ["emea", "emea-1", "0"],
+    ]
+    assert "clusterstack.x-k8s.io/shard=emea --overwrite" in commands
+
+
+def test_cluster_of_a_shard_that_does_not_run_is_not_ready_whatever_its_clusteraddon_says() -> None:
+    told = {"type": "ClusterStackAddonsReady", "status": "False", "reason": "ShardNotRunning", "message": "shard emea"}
+    cluster = {"metadata": {"name": "one", "namespace": "team"}, "status": {"conditions": [told]}}
+    addon = {"spec": {"clusterStack": OLD}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+    found = summarize(cluster, addon)
+
+    assert (found.ready.status, found.concern.reason) == ("False", "ShardNotRunning")

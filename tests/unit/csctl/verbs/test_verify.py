@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.csctl.shared.attested_artifacts import image_reference
 from clusterstacks.model.digests import sha256_digest
+from clusterstacks.model.kinds.clusterstackrelease import FAILED, PASSED
+from clusterstacks.release.contents import read_contents
 from clusterstacks.release.signing.attestation import PROVENANCE, SBOM, write_statement
 from clusterstacks.release.signing.envelope import Envelope
+from clusterstacks.release.signing.stage_evidence import StageFacts, StageStatement
+from clusterstacks.release.sources.signature_store import attest_beside
+from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem
 from tests.support.running.csctl import csctl_run
 
@@ -122,3 +129,52 @@ def test_a_statement_of_another_format_or_a_damaged_envelope_proves_nothing(tmp_
 )
 def test_a_reference_is_an_image_unless_it_names_a_release(text: str, is_image: bool) -> None:  # noqa: FBT001
     assert (image_reference(text) is not None) is is_image
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return write_release(tmp_path / "releases" / STAGED.release, staged_release())
+
+
+def state(release: Path, key: PrivateKey, verdict: str, minute: int) -> None:
+    contents = read_contents(STAGED, release)
+    statement = StageStatement(
+        release=STAGED,
+        place=STAGED.release,
+        stage="staging",
+        verdict=verdict,
+        verified=datetime(2026, 11, 27, 12, minute, tzinfo=UTC),
+        facts=StageFacts(clusters={"v1.35.4": 3}, since="2026-11-24T10:00:00Z"),
+    )
+    asyncio.run(attest_beside(contents, statement.envelope(contents.files).signed(key)))
+
+
+def told(*arguments: object) -> tuple[int, str]:
+    done = csctl_run(*arguments, environ={"PATH": os.environ["PATH"]})
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_evidence_of_a_stage_is_verified_and_listed_by_its_key_alone(release: Path, tmp_path: Path) -> None:
+    key, public, other = ecdsa_key(), tmp_path / "stage.pub", tmp_path / "other.pub"
+    public.write_bytes(public_pem(key))
+    other.write_bytes(public_pem(ed25519_key()))
+    verify = ("verify", release, "--evidence", "--key", public)
+    assert told(*verify) == (3, f"Warning: no given key states anything about {STAGED}\n")
+
+    state(release, key, PASSED, minute=1)
+    line = f"2026-11-27T12:01:00Z  staging passed, 74 h on 3 clusters, signed by {public}\n"
+    code, text = told(*verify)
+    assert (code, text.endswith(line)) == (0, True)
+    code, text = told("verify", release, "--evidence", "--key", other)
+    assert code == 3
+    assert "not by a trusted key" in text
+    assert "staging passed, 74 h on 3 clusters" in told("list", release.parent, "--evidence", "--key", public)[1]
+    listed = json.loads(told("list", release.parent, "--evidence", "--key", other, "-o", "json")[1])
+    assert [(one["release"], one["evidence"]) for one in listed] == [(STAGED.release, [])]
+
+    state(release, key, FAILED, minute=2)
+    assert told(*verify)[0] == 3
+    code, text = told(*verify, "-o", "json")
+    assert (code, [one["verdict"] for one in json.loads(text)["evidence"]]) == (3, [FAILED, PASSED])
+    assert "staging failed" in told("list", release.parent, "--evidence", "--key", public)[1]
+    assert told("list", release.parent, "--evidence")[0] == 2

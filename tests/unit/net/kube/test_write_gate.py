@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.net.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
 from clusterstacks.net.retry import RetryPolicy
 from tests.support.fakes.scripted_server import says
@@ -71,6 +72,17 @@ async def test_reads_pass_a_closed_gate(
     server.plays(says({"items": []}))
     await verb(gated(server, pool, Hands(10.0).gate))
     assert len(server.requests) == 1
+
+
+async def test_dry_runs_and_reviews_pass_a_closed_gate_because_nothing_is_stored(
+    server: ScriptedServer, pool: Pool
+) -> None:
+    server.plays(says({}))
+    client = gated(server, pool, Hands(10.0).gate)
+    await client.apply(CONFIG_MAPS, OBJECT, manager="m", dry_run=True)
+    review = Resource("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False)
+    await client.create(review, {"spec": {"namespace": "a"}})
+    assert len(server.requests) == 2
 
 
 async def test_a_gate_is_closed_until_it_is_opened_and_after_it_is_closed(server: ScriptedServer, pool: Pool) -> None:

@@ -18,6 +18,7 @@ from clusterstacks.net.http.errors import (
 )
 from clusterstacks.release import release_source
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.release.release_source import EnvelopeKind, Evidence
 from clusterstacks.release.sources import http_index
 from clusterstacks.release.sources.http_index import HttpSource, write_index
 from clusterstacks.release.store import ReleaseStore
@@ -112,6 +113,17 @@ async def test_new_release_is_listed_once_it_is_in_the_index(web: HTTPClient, se
         await source.fetch(SINGLE, root)
     write_index(root)
     assert await source.list() == (STAGED.release, SINGLE.release)
+
+
+async def test_statements_of_stages_are_read_if_the_index_states_their_digest(
+    web: HTTPClient, server: StaticServer, root: Path
+) -> None:
+    (root / f"{STAGED}.intoto.jsonl").write_bytes(b"{}\n{}\n")
+    source = HttpSource(web, server.url)
+    assert await source.evidence(STAGED, EnvelopeKind.STAGES) == Evidence()
+    write_index(root)
+    assert await source.evidence(STAGED, EnvelopeKind.STAGES) == Evidence((b"{}", b"{}"))
+    assert await source.evidence(STAGED) == Evidence((b"{}",))
 
 
 async def test_file_with_a_wrong_digest_is_rejected(

@@ -14,6 +14,7 @@ import pytest
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.http.errors import RateLimited
+from clusterstacks.release.release_source import EnvelopeKind
 from clusterstacks.release.sources import source_kinds
 from clusterstacks.release.sources.periodic_listing import DEADLINE, SourceListings
 from clusterstacks.release.sources.source_cache import SourceCache
@@ -63,8 +64,8 @@ class Source:
     async def digest(self, name: ReleaseName) -> str:
         raise AssertionError(f"a listing asks for names only, not for the digest of {name}")
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        raise AssertionError(f"a listing asks for names only, not for signatures of {name}")
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        raise AssertionError(f"a listing asks for names only, not for the {kind} of {name}")
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         raise AssertionError(f"a listing asks for names only, not for {limit} bytes of {files} of {name}")

@@ -4,18 +4,31 @@ import asyncio
 import json
 import os
 import stat
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterstackrelease import PASSED
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken
+from clusterstacks.release.release_source import EnvelopeKind
+from clusterstacks.release.signing.envelope import parse_envelope
 from clusterstacks.release.signing.keys import parse_private_key, parse_public_keys
+from clusterstacks.release.signing.stage_evidence import StageFacts, StageStatement
 from clusterstacks.release.signing.statement import release_envelope
 from clusterstacks.release.signing.verifier import verify
-from clusterstacks.release.sources.directory import DirectorySource
-from clusterstacks.release.sources.signature_store import read_key_file, sign_beside, signature_file, write_new_key
+from clusterstacks.release.sources.directory import DirectorySource, publish_to_directory
+from clusterstacks.release.sources.download_release import pull
+from clusterstacks.release.sources.signature_store import (
+    attest_beside,
+    read_key_file,
+    sign_beside,
+    signature_file,
+    stages_file,
+    write_new_key,
+)
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.signatures import ecdsa_key, ed25519_key
 
@@ -23,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.release.contents import Contents
+    from clusterstacks.release.signing.envelope import Envelope
     from clusterstacks.release.signing.keys import PrivateKey
 
 
@@ -140,3 +154,43 @@ def test_existing_key_is_not_overwritten(tmp_path: Path, taken: str) -> None:
 
     assert names(tmp_path) == [taken]
     assert (tmp_path / taken).read_text() == "precious"
+
+
+def stated(contents: Contents, stage: str, key: PrivateKey) -> Envelope:
+    statement = StageStatement(
+        release=contents.release,
+        place=contents.release.release,
+        stage=stage,
+        verdict=PASSED,
+        verified=datetime(2026, 11, 27, tzinfo=UTC),
+        facts=StageFacts(clusters={"v1.35.4": 1}),
+    )
+    return statement.envelope(contents.files).signed(key)
+
+
+async def test_statements_of_stages_are_stored_once_beside_the_release_and_travel_with_it(
+    contents: Contents, tmp_path: Path
+) -> None:
+    key, source = ecdsa_key("stage"), DirectorySource(contents.root.parent)
+    await sign_beside(contents, key)
+    staging, perf = (stated(contents, stage, key) for stage in ("staging", "perf"))
+
+    await asyncio.gather(*(attest_beside(contents, one) for one in (staging, perf, staging)))
+
+    found = await source.evidence(contents.release, EnvelopeKind.STAGES)
+    assert {parse_envelope(text).payload for text in found.envelopes} == {staging.payload, perf.payload}
+    assert len(found.envelopes) == 2
+    assert await signers(contents, key) == ("stage",)
+    published, pulled = tmp_path / "published", tmp_path / "pulled"
+    published.mkdir()
+    await asyncio.to_thread(publish_to_directory, contents.root, published)
+    await pull(source, contents.release, pulled)
+    for target in (published, pulled):
+        assert await DirectorySource(target).evidence(contents.release, EnvelopeKind.STAGES) == found
+
+
+async def test_file_of_statements_that_is_full_is_refused(contents: Contents) -> None:
+    stages_file(contents).write_bytes(b"{}\n" * 1001)
+
+    with pytest.raises(SpecError, match="is full: remove the lines of stages"):
+        await attest_beside(contents, stated(contents, "staging", ecdsa_key()))

@@ -11,6 +11,7 @@ import pytest
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.release.signing.stage_requirement import StageRequirement
 from clusterstacks.release.sources import source_kinds
 from clusterstacks.release.sources.spec import SignatureTrust, SourceAddress, SourceSettings, TrustedKey
 from clusterstacks.release.sources.stack_source import SourcePolicy
@@ -140,3 +141,31 @@ def test_key_in_a_secret_is_in_the_namespace_of_the_stack() -> None:
     assert choice("ghcr.io").trusted(stack({**OCI, "verification": own})) == SignatureTrust(
         keys=(TrustedKey(secret="keys", key="cosign.pub"), TrustedKey("other pem")), namespace="team"
     )
+
+
+STAGE = {"stage": "staging", "keys": [{"secretName": "stage"}], "soak": "72h", "clusters": 3, "upgradesFrom": ["v6"]}
+
+
+def test_stages_have_keys_of_their_own_and_leave_signatures_to_the_operator() -> None:
+    own = {**OCI, "verification": {"evidence": [STAGE, {**STAGE, "stage": "perf", "soak": ""}]}}
+    chosen = choice("ghcr.io", REQUIRED)
+
+    first, second = chosen.stages(stack(own))
+
+    assert chosen.trusted(stack(own)) == REQUIRED
+    assert chosen.stages(stack(OCI)) == chosen.stages(None) == ()
+    assert first.required == StageRequirement(
+        stage="staging", soak=timedelta(hours=72), clusters=3, upgrades_from=("v6",)
+    )
+    assert (second.required.stage, second.required.soak) == ("perf", timedelta())
+    assert first.keys == SignatureTrust(
+        keys=(TrustedKey(secret="stage", key="cosign.pub"),),
+        namespace="team",
+        setting="spec.source.verification.evidence[0].keys",
+    )
+
+
+@pytest.mark.parametrize("version", ["six", "v", "1.35-v6", "local-demo-v6"])
+def test_invalid_version_of_an_upgrade_is_refused(version: str) -> None:
+    with pytest.raises(SpecError, match="upgradesFrom"):
+        stack({**OCI, "verification": {"evidence": [{**STAGE, "upgradesFrom": [version]}]}})

@@ -174,7 +174,7 @@ function deliveriesSection(deliveries) {
       <h2 id="deliveries">Deliveries</h2>
       ${deliveries.length
         ? table("Last deliveries of the addons, the newest first", ["Began", "Delivery", "Result", "Objects"], deliveries.map(deliveryRow), "deliveries-list")
-        : html`<p class="hint">There is no delivery to this Cluster yet.</p>`}
+        : html`<p class="hint">The history in this management cluster has no delivery to this Cluster.</p>`}
     </section>
   `;
 }

@@ -38,9 +38,9 @@ class ClassAdmission:
             patch.status["admitted"] = admitted.document()
             return
         await self.check_offer(patch, snapshot)
-        if snapshot.unsigned:
-            patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.unsigned)
-            raise DependencyError(Reason.SIGNATURE_REQUIRED, snapshot.unsigned)
+        if unproven := snapshot.unproven:
+            patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, unproven.message)
+            raise DependencyError(unproven.reason, unproven.message)
         if not snapshot.release_missing:
             patch.status["admitted"] = admitted.document()
 

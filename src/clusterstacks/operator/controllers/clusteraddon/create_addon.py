@@ -15,9 +15,11 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_KIND,
     CLUSTER_NAME_LABEL,
     GROUP,
-    WATCH_FILTER_LABEL,
+    SHARD_LABEL,
     Kind,
+    Reason,
 )
+from clusterstacks.model.kinds.shards import inherited_labels, shard_of
 from clusterstacks.model.names import parse_release
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.outcomes import Stalled
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.class_access import ClassAccess
     from clusterstacks.operator.controllers.object_reader import CachedReader
+    from clusterstacks.operator.controllers.shard_moves import ShardMoves
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
@@ -55,9 +58,13 @@ class AddonCreator:
     addons: ObjectCache
     access: ClassAccess
     events: EventRecorder
+    shards: ShardMoves
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Create the ClusterAddon of one Cluster if it is missing; recheck a refusal after ``REFUSED_RECHECK``."""
+        if not self.shards.owns(key):
+            await self._leave(key)
+            return None
         if self.addons.get(ObjectKey(key.namespace, addon_name(key.name))) is not None:
             return None
         clusters = await self.reads.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
@@ -78,17 +85,26 @@ class AddonCreator:
             await self._create(cluster)
         return None
 
+    async def _leave(self, key: ObjectKey) -> None:
+        """End the requests to a Cluster of another shard; report one that nobody serves."""
+        await self.shards.workloads.forget(key)
+        cluster = self.shards.clusters.get(key)
+        shard = shard_of(cluster)
+        if cluster is None or shard not in self.shards.unserved():
+            return
+        message = f"shard {shard} does not run, so nothing is delivered: run it, or change the label {SHARD_LABEL}"
+        if release_of(cluster_view(cluster)) is not None:
+            await mirror(self.client, cluster, Stalled(Reason.SHARD_NOT_RUNNING, message), self.clock.now())
+        await self.events.record(cluster, "Warning", Reason.SHARD_NOT_RUNNING, message)
+
     async def _create(self, cluster: ClusterView) -> None:
-        labels = {CLUSTER_NAME_LABEL: cluster.name}
-        if WATCH_FILTER_LABEL in cluster.labels:
-            labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
         addon = {
             "apiVersion": API_VERSION,
             "kind": Kind.CLUSTER_ADDON.value,
             "metadata": {
                 "name": addon_name(cluster.name),
                 "namespace": cluster.namespace,
-                "labels": labels,
+                "labels": {CLUSTER_NAME_LABEL: cluster.name, **inherited_labels(cluster.labels)},
                 "finalizers": [ADDON_FINALIZER],
                 "ownerReferences": [cluster.owner_reference()],
             },

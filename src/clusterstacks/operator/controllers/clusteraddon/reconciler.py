@@ -248,12 +248,14 @@ class AddonReconciler:
         progress = read_progress(patch.status)
         inputs = snapshot_digest(str(snapshot.minor), snapshot.digest, snapshot.data)
         lost = self.sweep.lost_records(patch.key)
-        changed = bool(lost) or addon.status.observed_inputs != inputs
+        changed = addon.status.observed_inputs != inputs
         patch.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
         await self.admission.admit(patch, addon, snapshot)
         if addon.status.observed_cluster_generation != snapshot.generation:
             await self.compat_check.check_request(patch, snapshot)
-        if recorded.is_same(wanted) and not changed and progress == RolloutProgress():
+        at_rest = recorded.is_same(wanted) and progress == RolloutProgress() and not lost
+        if at_rest and (not changed or await self.preparation.is_delivered(patch, snapshot, wanted)):
+            patch.status["observedInputs"] = inputs
             self.sweep.watch(patch.key, snapshot.cluster.key)
             await self.drift.start(patch, snapshot)
             return Settled(RESYNC)

@@ -40,6 +40,7 @@ from clusterstacks.operator.controllers.registration import (
     present,
     self_key,
 )
+from clusterstacks.operator.controllers.shard_moves import cluster_of_addon
 from clusterstacks.plan.compat.kubernetes import is_removed
 from clusterstacks.plan.compat.library import facts
 from clusterstacks.release.sources.verified_content import SOURCE_FIELD
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.informer import Informer
 
 NAME = "clusteraddon"
+CREATOR_NAME = "cluster"
 SWEEP_NAME = "clusteraddonhealth"
 """Controller of the sweep. The name is a label of metrics, from when it only checked the health."""
 
@@ -216,6 +218,7 @@ def _build_creator(env: ControllerContext) -> Reconciler:
         addons=env.cache(Kind.CLUSTER_ADDON),
         access=env.class_access(),
         events=env.events,
+        shards=env.shards,
     )
     clusters = _cluster_watches(env)
     return Reconciler(
@@ -264,9 +267,15 @@ def _build(env: ControllerContext) -> Reconciler:
             client=env.client, stacks=stacks, workloads=env.workloads, events=env.events, clock=env.clock
         ),
     )
+
+    def leave(addon: ObjectKey) -> None:
+        awaited.forget(addon)
+        env.addon_sweep.forget(addon)
+
     clusters = _cluster_watches(env)
+    work = env.shards.guard(Kind.CLUSTER_ADDON, cluster_of_addon, reconciler.work, leave)
     return Reconciler(
-        reconcile=env.status_reconciler(Kind.CLUSTER_ADDON, reconciler.work, ADVISORY).reconcile,
+        reconcile=env.status_reconciler(Kind.CLUSTER_ADDON, work, ADVISORY).reconcile,
         watches=(
             Watch(Kind.CLUSTER_STACK, addons_of(clusters.of_stack)),
             Watch(Kind.CLUSTER_STACK_RELEASE, addons_of(clusters.of_release)),
@@ -306,12 +315,13 @@ def without_resources(manifest: Manifest) -> Manifest:
 
 
 CREATOR_REGISTRATION = Registration(
-    name="cluster",
+    name=CREATOR_NAME,
     kind=CLUSTER_KIND,
     build=_build_creator,
     caches=(CLUSTERS,),
     concurrency_of="clusterstackrelease",
     reports_ready=False,
+    in_shards=True,
 )
 
 SWEEP_REGISTRATION = Registration(
@@ -320,6 +330,7 @@ SWEEP_REGISTRATION = Registration(
     build=_build_sweep,
     concurrency_of=NAME,
     reports_ready=False,
+    in_shards=True,
 )
 
 REGISTRATION = Registration(
@@ -327,10 +338,11 @@ REGISTRATION = Registration(
     kind=Kind.CLUSTER_ADDON,
     build=_build,
     caches=(
-        CachedKind(kind=Kind.CLUSTER_ADDON, trim=without_resources),
+        CachedKind(kind=Kind.CLUSTER_ADDON, trim=without_resources, sharded=True),
         CLUSTERS,
         CachedKind(kind=Kind.COMPATIBILITY_RULE, namespaced=False, required=False),
     ),
     concurrency=64,
     concurrency_help="clusters reconciled at a time",
+    in_shards=True,
 )

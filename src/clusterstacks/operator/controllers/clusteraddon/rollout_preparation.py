@@ -61,6 +61,37 @@ class RolloutPreparation:
     clock: Clock
     drift: SweepSwitch
 
+    async def is_delivered(self, patch: StatusPatch, snapshot: ClusterSnapshot, wanted: Target) -> bool:
+        """Return whether a refresh would deliver exactly what the status says is delivered; without a request.
+
+        Cluster API changes the objects that the values come from several times in each installation and upgrade.
+        """
+        if snapshot.release_missing or not patch.status.get("observedInputs"):
+            return False
+        delivered = {text(one, "name"): text(one, "inputs") for one in mappings(patch.status, "addons")}
+        try:
+            opened = await self._open_releases(patch, snapshot)
+            if opened is None:
+                return False
+            releases = combine_releases(opened.pop(snapshot.release), opened, snapshot.requested)
+            plan = plan_rollout(
+                releases.config,
+                recorded=wanted,
+                wanted=wanted,
+                changed=True,
+                delivered=delivered.keys(),
+                progress=RolloutProgress(),
+            )
+            if {step.stage.addon for step in plan.steps} != delivered.keys():
+                return False
+            inputs = AddonInputs(snapshot, releases, self.renderer.for_object(patch.key))
+            charts = [inputs.chart(addon) for addon in delivered]
+            digests = [inputs.digest(chart, await inputs.values(chart)) for chart in charts]
+        except ClusterStacksError:
+            return False  # the rollout reports it
+        _check_settings(patch, snapshot, releases)
+        return digests == [*delivered.values()]
+
     async def prepare(
         self, patch: StatusPatch, snapshot: ClusterSnapshot, workload: Client, *, recorded: Target, inputs: str
     ) -> RolloutJournal | Waiting:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import mapping
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.addon_annotations import AddonReleaseRefused, RequestedReleases, read_requested_releases
-from clusterstacks.model.kinds.cluster_conditions import condition_view
+from clusterstacks.model.kinds.cluster_conditions import ConditionView, condition_view
 from clusterstacks.model.kinds.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, root_objects
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -178,13 +178,15 @@ class ClusterSnapshot:
         return f"{title}, which {used} from, has not been downloaded{why and f': {why}'}"
 
     @property
-    def unsigned(self) -> str:
-        """Describe a release that may not be used because it lacks a trusted signature; empty when all may."""
+    def unproven(self) -> ConditionView | None:
+        """The condition of a release that lacks a trusted signature or the evidence of a stage; None without one."""
+        refusing = (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR, Reason.EVIDENCE_REQUIRED)
         for manifest in self.objects.values():
-            signature = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
-            if signature.false and signature.reason in (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR):
-                return signature.message
-        return ""
+            for kind in (ReleaseCondition.SIGNATURE_VERIFIED, ReleaseCondition.STAGES_PASSED):
+                condition = condition_view(manifest or {}, kind)
+                if condition.false and condition.reason in refusing:
+                    return condition
+        return None
 
     @property
     def running(self) -> KubernetesVersion:

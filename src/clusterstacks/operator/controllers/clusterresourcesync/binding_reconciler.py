@@ -165,7 +165,7 @@ class BindingReconciler:
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
         settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
         order = [[digest, one.wait_for] for one, (_, digest) in zip(sync.spec.resources, found, strict=True)]
-        inputs = digest_of([order, settings, confirmed, cluster.uid])
+        inputs = digest_of([order, settings, confirmed])
         return _Bound(patch, sync, cluster, without_repetitions(objects for objects, _ in found), inputs)
 
     async def _deliver(self, bound: _Bound) -> Outcome:

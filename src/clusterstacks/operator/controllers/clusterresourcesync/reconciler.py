@@ -18,12 +18,12 @@ from clusterstacks.model.kinds.names import (
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_FINALIZER,
     SYNC_GROUP,
-    WATCH_FILTER_LABEL,
     AddonCondition,
     Kind,
     Reason,
     SyncCondition,
 )
+from clusterstacks.model.kinds.shards import inherited_labels
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import AlreadyExists, NotFound
@@ -105,9 +105,6 @@ class SyncBindings:
                 await self._delete_unselected(sync, bindings[key])
 
     async def _create(self, sync: ClusterResourceSync, cluster: ClusterView, owner: Manifest) -> None:
-        labels = {CLUSTER_NAME_LABEL: cluster.name}
-        if WATCH_FILTER_LABEL in cluster.labels:
-            labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
         reference = {
             "apiVersion": owner["apiVersion"],
             "kind": owner["kind"],
@@ -120,7 +117,7 @@ class SyncBindings:
             "metadata": {
                 "name": binding_name(sync.metadata.name, cluster.name),
                 "namespace": cluster.namespace,
-                "labels": labels,
+                "labels": {CLUSTER_NAME_LABEL: cluster.name, **inherited_labels(cluster.labels)},
                 "finalizers": [SYNC_FINALIZER],
                 "ownerReferences": [reference, cluster.owner_reference()],
             },

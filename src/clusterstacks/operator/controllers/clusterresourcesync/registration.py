@@ -43,6 +43,7 @@ from clusterstacks.operator.controllers.registration import (
     of_watched,
     self_key,
 )
+from clusterstacks.operator.controllers.shard_moves import cluster_of_binding
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
@@ -244,8 +245,10 @@ def _build_binding(env: ControllerContext) -> Reconciler:
         sweep=env.sync_sweep,
         metrics=env.metrics,
     )
+    kind = Kind.CLUSTER_RESOURCE_SYNC_BINDING
+    work = env.shards.guard(kind, cluster_of_binding, reconciler.work, env.sync_sweep.forget)
     return Reconciler(
-        reconcile=env.status_reconciler(Kind.CLUSTER_RESOURCE_SYNC_BINDING, reconciler.work, ADVISORY).reconcile,
+        reconcile=env.status_reconciler(kind, work, ADVISORY).reconcile,
         watches=(
             Watch(Kind.CLUSTER_RESOURCE_SYNC_BINDING, self_key(env.watch_filter)),
             Watch(Kind.CLUSTER_RESOURCE_SYNC, watches.bindings_of_sync),
@@ -276,6 +279,7 @@ REGISTRATION = Registration(
             indexes={SYNC_INDEX: _syncs_by_binding, CLUSTER_INDEX: _bindings_by_cluster},
             trim=drop_managed_fields,
             required=False,
+            sharded=True,
         ),
         CLUSTERS,
     ),
@@ -303,6 +307,7 @@ BINDING_REGISTRATION = Registration(
     kind=Kind.CLUSTER_RESOURCE_SYNC_BINDING,
     build=_build_binding,
     concurrency_of="clusteraddon",
+    in_shards=True,
 )
 
 SWEEP_REGISTRATION = Registration(
@@ -311,4 +316,5 @@ SWEEP_REGISTRATION = Registration(
     build=_build_sweep,
     concurrency_of="clusteraddon",
     reports_ready=False,
+    in_shards=True,
 )

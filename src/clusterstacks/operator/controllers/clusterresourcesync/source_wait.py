@@ -58,6 +58,6 @@ def wait_for_health(source: SourceObjects, report: DeliveryReport, health: Healt
 def _results(source: SourceObjects, report: DeliveryReport) -> Sequence[ObjectResult]:
     """Return the results of the objects of a source, which have their final namespaces there."""
     written = [object_id(manifest) for manifest in source.manifests]
-    placed = {replace(one, namespace=one.namespace or RECORD_NAMESPACE) for one in written}
-    cluster_wide = {replace(one, namespace="") for one in written}
+    placed = {one._replace(namespace=one.namespace or RECORD_NAMESPACE) for one in written}
+    cluster_wide = {one._replace(namespace="") for one in written}
     return [one for one in report.objects if one.id in (placed if one.id.namespace else cluster_wide)]

@@ -267,6 +267,7 @@ def subscription_of(stack: ClusterStack) -> Subscription:
             channel=spec.channel.value,
             versions=tuple(StackVersion.parse(version) for version in spec.versions),
             auto_subscribe=spec.auto_subscribe,
+            staged=spec.is_staged,
         )
     except SpecError as error:
         raise SpecError(error.code, f"ClusterStack {stack.key}: {error.message}") from error

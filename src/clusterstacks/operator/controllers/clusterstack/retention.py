@@ -25,6 +25,10 @@ WANTED = "wanted in spec"
 FOREIGN = "not a release of this cluster stack"
 UNKNOWN_SOURCE = "the releases could not be listed"
 NOT_NEEDED = "no longer needed"
+CANDIDATE = "may pass its stages"
+
+MAX_CANDIDATES = 5
+"""Releases that wait for stages at a time, the newest ones (arbitrary: each is downloaded)."""
 
 
 class ReleaseAction(StrEnum):
@@ -49,6 +53,8 @@ class Subscription:
     versions: tuple[StackVersion, ...] = ()
     """Versions named in the spec, of any channel."""
     auto_subscribe: bool = True
+    staged: bool = False
+    """Whether releases are offered only after stages have passed them: then any of the newer ones may be the next."""
 
     def release(self, version: StackVersion) -> ReleaseName:
         """Return the name of a release; InvalidName if provider or stack cannot be part of a name."""
@@ -132,6 +138,8 @@ def decide_retention(
     latest = max((name for name in names if name.version.channel == subscription.channel), default=None)
     latest_ready = _last_ready(subscription, own)
     reasons = _reasons(subscription, latest, latest_ready)
+    for name in _candidates(subscription, names, latest_ready) if subscription.staged else ():
+        reasons.setdefault(name, []).append(CANDIDATE)
     uses = (
         ("in use", _class_uses(subscription, classes_in_use)),
         ("addons in use", _addon_uses(subscription, addons_in_use)),
@@ -183,6 +191,15 @@ def _last_ready(subscription: Subscription, own: dict[ReleaseName, ExistingRelea
         return followed, not followed and name.version in wanted, name.version
 
     return max(ready, key=preference, default=None)
+
+
+def _candidates(
+    subscription: Subscription, names: Iterable[ReleaseName], latest_ready: ReleaseName | None
+) -> list[ReleaseName]:
+    """Return the newest releases of the channel that are newer than the last ready one, without the very latest."""
+    channel = sorted((name for name in names if name.version.channel == subscription.channel), reverse=True)
+    followed = latest_ready is not None and latest_ready.version.channel == subscription.channel
+    return [name for name in channel[1:MAX_CANDIDATES] if not followed or latest_ready is None or name > latest_ready]
 
 
 def _reasons(

@@ -62,6 +62,7 @@ OF_CONTENT = (
     ReleaseCondition.DOWNLOADED,
     ReleaseCondition.SOURCE_UNCHANGED,
     ReleaseCondition.SIGNATURE_VERIFIED,
+    ReleaseCondition.STAGES_PASSED,
     ReleaseCondition.DEPENDENCIES_RESOLVED,
     ReleaseCondition.FACTS_KEPT,
     ReleaseCondition.CHART_APPLIED,

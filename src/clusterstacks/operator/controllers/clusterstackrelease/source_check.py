@@ -1,26 +1,32 @@
-"""Checks the source of a release regularly: whether it still has the pinned digest, and who signed it.
+"""Checks the source of a release regularly: whether it still has the pinned digest, who signed it, and its stages.
 
-Conditions report the result; a moved tag changes nothing else. A release without a required signature is not ready for
-new clusters, and existing clusters keep using it. The status lists the keys that have signed the release: a later
-change of the signatures in the source has no effect.
+Conditions report the result; a moved tag changes nothing else. A release without a required signature, or without the
+evidence of a stage, is not ready for new clusters, and existing clusters keep using it. The status lists the keys that
+have signed the release, and what the stages stated: what is removed from the source later has no effect.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from clusterstacks.model.conditions import Severity
+from clusterstacks.model.documents import mappings
 from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.kinds.clusterstackrelease import StageEvidence
 from clusterstacks.model.kinds.names import Reason, ReleaseCondition
 from clusterstacks.model.outcomes import Outcome, Waiting
 from clusterstacks.release.signing.errors import SignaturesUnclear
+from clusterstacks.release.signing.stage_requirement import newest
 from clusterstacks.release.sources.pinned_digests import PinnedDigests
 from clusterstacks.release.sources.verification import Unsigned
-from clusterstacks.release.sources.verified_content import SIGNERS_FIELD, SOURCE_FIELD
+from clusterstacks.release.sources.verified_content import EVIDENCE_FIELD, SIGNERS_FIELD, SOURCE_FIELD, VerifiedContent
 from clusterstacks.runtime.backoff import JITTER
 
 if TYPE_CHECKING:
@@ -41,6 +47,7 @@ ADVISORY = frozenset(
     {
         ReleaseCondition.SOURCE_UNCHANGED,
         ReleaseCondition.SIGNATURE_VERIFIED,
+        ReleaseCondition.STAGES_PASSED,
         ReleaseCondition.FACTS_KEPT,
         ReleaseCondition.DEPENDENCIES_RESOLVED,
         ReleaseCondition.NODE_IMAGES_AS_STATED,
@@ -58,7 +65,7 @@ class _Watch:
     origin: ReleaseOrigin
     due: float
     asked: bool = False  # the request is running, and enqueues the release
-    failure: str = ""  # why the last check failed
+    failure: str = ""  # why the last check failed, or was not complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +102,17 @@ class SourceCheck:
         watch = self._watch(patch, origin)
         if watch.asked or self.clock.monotonic() >= watch.due:
             await self._check(patch, name, watch)
+        await self._judge_stages(patch, name, watch)
         return self._refusal(patch, origin.trust)
 
     def record_download(self, patch: StatusPatch, origin: ReleaseOrigin, fetched: FetchedRelease) -> None:
         """Set the conditions for a downloaded release, and schedule its next check."""
         patch.true(ReleaseCondition.SOURCE_UNCHANGED)
         patch.status.pop(SIGNERS_FIELD, None)  # the content may have changed
+        if VerifiedContent.of(patch.manifest.get("status") or {}).digest != fetched.release.digest:
+            patch.status.pop(EVIDENCE_FIELD, None)
         _set_verdict(patch, origin, fetched.release.digest, fetched.verdict)
-        self._watches[patch.key] = _Watch(origin, self._next())
+        self._watches[patch.key] = _Watch(origin, self.clock.monotonic() if origin.stages else self._next())
 
     async def _review(self, patch: StatusPatch, trust: SignatureTrust) -> None:
         """Compare an earlier verification with the present pin, source and keys."""
@@ -135,7 +145,8 @@ class SourceCheck:
     @staticmethod
     def _is_doubtful(patch: StatusPatch, origin: ReleaseOrigin) -> bool:
         unsigned = origin.trust is not None and not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED)
-        return unsigned or not patch.holds(ReleaseCondition.SOURCE_UNCHANGED)
+        unproven = bool(origin.stages) and not patch.holds(ReleaseCondition.STAGES_PASSED)
+        return unsigned or unproven or not patch.holds(ReleaseCondition.SOURCE_UNCHANGED)
 
     async def _check(self, patch: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
         patch.require_live()
@@ -161,10 +172,37 @@ class SourceCheck:
                 soon = soon or not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         if published is not None:
             _set_source_unchanged(patch, name, published, pinned)
+            watch.failure = published.unread
+            if stated := newest(_known_evidence(patch), published.evidence):
+                patch.status[EVIDENCE_FIELD] = [one.document() for one in stated]
             if published.verdict is not None:
                 _set_verdict(patch, watch.origin, pinned, published.verdict)
                 soon = published.verdict.refused
         watch.due = self._next(soon=soon)
+
+    async def _judge_stages(self, patch: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
+        """Report whether the stages have passed the release, by all that is known of their statements."""
+        stages = watch.origin.stages
+        if not stages:
+            patch.drop(ReleaseCondition.STAGES_PASSED)
+            patch.status.pop(EVIDENCE_FIELD, None)
+            return
+        try:
+            problem = await self.fetcher.missing_evidence(watch.origin, name, _known_evidence(patch), self.clock.now())
+        except ClusterStacksError as error:
+            if patch.holds(ReleaseCondition.STAGES_PASSED):
+                return
+            problem = error.message
+        if not problem:
+            patch.true(ReleaseCondition.STAGES_PASSED)
+            return
+        message = "; ".join(filter(None, (problem, watch.failure)))
+        if stages[0].keys.required:
+            patch.false(ReleaseCondition.STAGES_PASSED, Reason.EVIDENCE_REQUIRED, message, Severity.INFO)
+        else:
+            patch.false(ReleaseCondition.STAGES_PASSED, Reason.EVIDENCE_MISSING, message)
+        wait = min(watch.origin.settings.interval, self.interval)
+        watch.due = min(watch.due, self.clock.monotonic() + wait.total_seconds())
 
     def _refusal(self, patch: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
         verified = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
@@ -176,11 +214,23 @@ class SourceCheck:
             why = self._watches[patch.key].failure if patch.key in self._watches else ""
             message = why or "its signatures have not been checked yet"
             return Waiting(Reason.SIGNATURE_UNKNOWN, message, self.until_next_check(patch.key))
+        stages = patch.condition(ReleaseCondition.STAGES_PASSED)
+        if stages is not None and stages.status == "False" and stages.reason == Reason.EVIDENCE_REQUIRED:
+            return Waiting(stages.reason, stages.message, self.until_next_check(patch.key))
         return None
 
     def _next(self, *, soon: bool = False) -> float:
         wait = min(RETRY_INTERVAL, self.interval) if soon else self.interval
         return self.clock.monotonic() + wait.total_seconds() * (1 + JITTER * _chance.random())
+
+
+def _known_evidence(patch: StatusPatch) -> tuple[StageEvidence, ...]:
+    """Return the statements of stages in the status; those of another form are ignored."""
+    known = []
+    for entry in mappings(patch.status, EVIDENCE_FIELD):
+        with suppress(ValidationError):
+            known.append(StageEvidence.model_validate(entry))
+    return tuple(known)
 
 
 def set_tag_moved(patch: StatusPatch, message: str) -> None:

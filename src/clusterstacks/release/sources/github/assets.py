@@ -9,7 +9,7 @@ from clusterstacks.model.digests import content_digest
 from clusterstacks.net.http.conditional_get import ConditionalCache
 from clusterstacks.net.http.errors import NotThere, SourceUnavailable
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.release.release_source import MAX_RELEASE_BYTES, EnvelopeKind, Evidence
 from clusterstacks.release.sources.downloads import check_content, check_files, save_body
 from clusterstacks.release.sources.github.api_documents import read_page, read_release
 from clusterstacks.release.sources.github.rest_api import API, GitHubRepository
@@ -36,7 +36,7 @@ class GitHubSource:
     """The published releases of a repository, by git tag; titles are ignored.
 
     Drafts are skipped, even if the token may see them. Pre-releases are listed like others: the version in the name
-    shows the channel. Every asset is a file of the release, except its signature, ``<release name>.dsse.json``.
+    shows the channel. Every asset is a file of the release, except those with its envelopes.
     Unchanged documents are not sent again and, with a token, do not count against the rate limit. Requests are sent one
     after the other, as GitHub asks of its clients.
 
@@ -69,10 +69,11 @@ class GitHubSource:
             return ""
         return content_digest((file.name, file.hex) for file in files)
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope among the assets."""
-        asset = signature_of(name, await self.release(name))
-        return Evidence() if asset is None else Evidence((await self._content(name, asset, MAX_SIGNATURE_BYTES),))
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        """Return the envelopes among the assets."""
+        assets, file = (await self.release(name)).assets, kind.file(name)
+        asset = next((asset for asset in assets if asset.complete and asset.file.name == file), None)
+        return Evidence() if asset is None else kind.read(await self._content(name, asset, kind.limit))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         """Return the content of some assets; sizes and, where GitHub states them, digests are verified.
@@ -114,8 +115,8 @@ class GitHubSource:
         return release
 
     def _files(self, name: ReleaseName, release: GitHubRelease) -> tuple[Asset, ...]:
-        signature = f"{name}{SIGNATURE_SUFFIX}"
-        files = tuple(asset for asset in release.assets if asset.file.name != signature)
+        envelopes = {kind.file(name) for kind in EnvelopeKind}
+        files = tuple(asset for asset in release.assets if asset.file.name not in envelopes)
         check_files(name, [asset.file for asset in files])
         if not files:
             raise SourceUnavailable(self.repository.place, f"release {name} has no assets yet")
@@ -141,12 +142,6 @@ class GitHubSource:
         url = self.repository.url(f"releases/assets/{asset.number}")
         place = f"asset {asset.file.name} of {self.repository.place}"
         return self.repository.open("GET", url, headers={"Accept": "application/octet-stream"}, place=place)
-
-
-def signature_of(name: ReleaseName, release: GitHubRelease) -> Asset | None:
-    """Return the asset with the signature of the release."""
-    file = f"{name}{SIGNATURE_SUFFIX}"
-    return next((asset for asset in release.assets if asset.complete and asset.file.name == file), None)
 
 
 def _check_there(answer: HTTPResponse) -> None:

@@ -21,10 +21,9 @@ from clusterstacks.net.http.messages import PIECE_BYTES, shown_url
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseNotFound, ReleaseTaken, images_not_held
 from clusterstacks.release.open import open_directory
-from clusterstacks.release.release_source import SIGNATURE_SUFFIX
+from clusterstacks.release.release_source import EnvelopeKind
 from clusterstacks.release.sources.downloads import ExpectedFile
 from clusterstacks.release.sources.github.api_documents import read_asset, read_release
-from clusterstacks.release.sources.github.assets import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -37,21 +36,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """A release directory to be published, with the envelope beside it if there is one."""
+    """A release directory to be published, with the envelopes beside it."""
 
     name: ReleaseName
     digest: str
     files: Mapping[str, LocalFile]
-    signature: LocalFile | None
+    envelopes: Mapping[str, LocalFile]
 
     @property
     def everything(self) -> dict[str, LocalFile]:
-        """The files and the signature: all of them become assets."""
-        return {**self.files, **({self.signature.stated.name: self.signature} if self.signature else {})}
+        """The files and the envelopes: all of them become assets."""
+        return {**self.files, **self.envelopes}
 
 
 async def publish(directory: Path, source: GitHubSource, report: Callable[[str], None]) -> bool:
-    """Publish the files of a directory and the signature beside it; return whether anything changed.
+    """Publish the files of a directory and the envelopes beside it; return whether anything changed.
 
     The release is verified first. It is a draft, invisible to others, until all its assets are uploaded and verified;
     an existing draft is completed, also that of an earlier call that failed. GitHub creates the tag on the default
@@ -78,14 +77,14 @@ async def publish(directory: Path, source: GitHubSource, report: Callable[[str],
 def _gather(directory: Path) -> _Local:
     directory = directory.absolute()
     name = parse_release(directory.name)
-    signature = directory.with_name(f"{name}{SIGNATURE_SUFFIX}")
     try:
         release = open_directory(directory)
         if (images := release.node_images()) and images.artifacts:
             raise images_not_held("GitHub")
         contents = release.contents
         files = {file: local_file(directory / file, digest) for file, digest in contents.files.items()}
-        return _Local(name, contents.digest, files, local_file(signature) if signature.is_file() else None)
+        beside = [directory.with_name(kind.file(name)) for kind in EnvelopeKind]
+        return _Local(name, contents.digest, files, {file.name: local_file(file) for file in beside if file.is_file()})
     except OSError as error:
         raise store_unavailable(directory, error) from None
 
@@ -100,18 +99,15 @@ async def _published(source: GitHubSource, name: ReleaseName) -> GitHubRelease |
 async def _complete(
     local: _Local, published: GitHubRelease, source: GitHubSource, report: Callable[[str], None]
 ) -> bool:
-    """Compare with the published release; add a missing or newer signature."""
+    """Compare with the published release; add missing and newer envelopes."""
     digest = await source.digest(local.name) or await _downloaded(source, local.name)
     if digest != local.digest:
         raise ReleaseTaken(f"release {local.name} in {source.repository.place}")
-    if local.signature is None:
-        return False
-    present = signature_of(local.name, published)
-    if present is not None and present.file == local.signature.stated:
-        return False
-    wanted = {local.signature.stated.name: local.signature}
-    await DraftRelease(source.repository, published, wanted, report).add(local.signature)
-    return True
+    present = {asset.file for asset in published.assets if asset.complete}
+    newer = [file for file in local.envelopes.values() if file.stated not in present]
+    for file in newer:
+        await DraftRelease(source.repository, published, local.envelopes, report).add(file)
+    return bool(newer)
 
 
 async def _downloaded(source: GitHubSource, name: ReleaseName) -> str:

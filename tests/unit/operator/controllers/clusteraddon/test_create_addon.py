@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from clusterstacks.model.kinds.names import API_VERSION, GROUP, Kind
+from clusterstacks.model.kinds.shards import MAIN
 from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
 from clusterstacks.operator.controllers.object_reader import CachedReader
+from clusterstacks.operator.controllers.shard_moves import ShardMoves
+from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
@@ -56,6 +60,14 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
         addons=store(),
         access=class_access(api, stacks=[ours(Kind.CLUSTER_STACK, "scs", spec=spec)], releases=[release]),
         events=EventRecorder(api, "test"),
+        shards=ShardMoves(
+            own=MAIN,
+            client=api,
+            clusters=store(),
+            workloads=Workloads(api),
+            is_running=AsyncMock(return_value=True),
+            unserved=dict,
+        ),
     )
 
 

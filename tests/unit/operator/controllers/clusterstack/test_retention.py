@@ -7,6 +7,7 @@ import pytest
 from clusterstacks.model.names import InvalidName, parse_release
 from clusterstacks.model.versions import KubernetesMinor, StackVersion
 from clusterstacks.operator.controllers.clusterstack.retention import (
+    CANDIDATE,
     FOREIGN,
     LAST_READY,
     LATEST,
@@ -199,3 +200,30 @@ def test_release_with_addons_in_use_is_kept_and_created_only_if_granted() -> Non
         name("v2"): ("create", "addons in use by 1 cluster"),
         name("v9"): ("keep", "latest", "last ready"),
     }
+
+
+def test_any_newer_release_may_be_the_next_one_that_passes_its_stages() -> None:
+    """Otherwise v9 would never be offered if its evidence comes after v10 is published, and v10 fails."""
+    staged = replace(STACK, staged=True)
+    listed = [name(version) for version in ("v7", "v8", "v9", "v10", "v1-custom.5")]
+
+    assert decisions(decide_retention(staged, listed=listed, existing=ready("v8"), classes_in_use=[])) == {
+        name("v8"): ("keep", LAST_READY),
+        name("v9"): ("create", CANDIDATE),
+        name("v10"): ("create", LATEST),
+    }
+    passed = decide_retention(staged, listed=listed, existing=[*ready("v8", "v9"), *fresh("v10")], classes_in_use=[])
+    assert decisions(passed) == {
+        name("v8"): ("delete", NOT_NEEDED),
+        name("v9"): ("keep", LAST_READY),
+        name("v10"): ("keep", LATEST),
+    }
+
+
+def test_after_all_ready_releases_failed_the_newest_ones_are_looked_at_again() -> None:
+    staged = replace(STACK, staged=True)
+    listed = [name(f"v{number}") for number in range(1, 10)]
+
+    retention = decide_retention(staged, listed=listed, existing=fresh("v9"), classes_in_use=[])
+
+    assert [one.name for one in retention.decisions] == [name(f"v{number}") for number in range(5, 10)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -165,7 +164,7 @@ class Watched:
 def test_change_of_an_object_enqueues_the_releases_that_list_it(
     old: Manifest | None, new: Manifest | None, enqueued: list[str]
 ) -> None:
-    other = replace(IDENTITY, name="y")
+    other = IDENTITY._replace(name="y")
     watched = Watched(
         release_with("first", IDENTITY), release_with("second", other, IDENTITY), release_with("third", other)
     )

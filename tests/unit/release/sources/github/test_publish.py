@@ -9,7 +9,9 @@ import pytest
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.names import InvalidName, parse_release
 from clusterstacks.net.http.errors import AnswerRefused, CredentialsRefused, RateLimited, ServerUnavailable
+from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseTaken
+from clusterstacks.release.release_source import EnvelopeKind
 from clusterstacks.release.sources.github.assets import GitHubSource
 from clusterstacks.release.sources.github.publish import publish
 from tests.support.builders.releases import STAGED, read_release, staged_release, write_release
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.http.client import HTTPClient
 
 FILES = staged_release()
-SIGNATURE = f"{STAGED}.dsse.json"
+SIGNATURE, STAGES = f"{STAGED}.dsse.json", f"{STAGED}.intoto.jsonl"
 
 
 def silent(_: str) -> None:
@@ -108,14 +110,26 @@ async def test_different_content_under_a_published_name_is_rejected(
     assert {request.method for request in github.requests} == {"GET"}
 
 
-@pytest.mark.parametrize("before", [{}, {SIGNATURE: b"old"}])
-async def test_signature_is_added_to_a_published_release(
-    source: GitHubSource, github: GitHubDouble, directory: Path, tmp_path: Path, before: dict[str, bytes]
+@pytest.mark.parametrize("file", [SIGNATURE, STAGES])
+@pytest.mark.parametrize("before", [None, b"old"])
+async def test_signature_and_statements_are_added_to_a_published_release(
+    source: GitHubSource, github: GitHubDouble, directory: Path, tmp_path: Path, file: str, before: bytes | None
 ) -> None:
-    github.add(STAGED.release, {**FILES, **before})
-    (tmp_path / SIGNATURE).write_bytes(b"new")
+    github.add(STAGED.release, {**FILES, **({file: before} if before else {})})
+    (tmp_path / file).write_bytes(b"new")
     assert await publish(directory, source, silent)
-    assert published(github) == {**FILES, SIGNATURE: b"new"}
+    assert published(github) == {**FILES, file: b"new"}
+
+
+async def test_statements_of_stages_are_no_files_of_the_release(
+    source: GitHubSource, directory: Path, tmp_path: Path
+) -> None:
+    digest = read_contents(STAGED, directory).digest
+    (tmp_path / STAGES).write_bytes(b"{}\n{}\n")
+    assert await publish(directory, source, silent)
+    assert await source.digest(STAGED) in ("", digest)
+    assert (await source.evidence(STAGED, EnvelopeKind.STAGES)).envelopes == (b"{}", b"{}")
+    assert (await source.evidence(STAGED)).envelopes == ()
 
 
 async def test_leftover_draft_is_completed(source: GitHubSource, github: GitHubDouble, directory: Path) -> None:
