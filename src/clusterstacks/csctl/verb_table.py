@@ -268,22 +268,10 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Write stacks": ("init", "lint", "template", "diff", "compat", "schemas", "hash", "build-images", "create"),
-    "Publish releases": (
-        "sign",
-        "verify",
-        "attest",
-        "impact",
-        "push",
-        "pull",
-        "copy",
-        "list",
-        "index",
-        "login",
-        "logout",
-    ),
+    "Publish releases": ("sign", "verify", "attest", "push", "pull", "copy", "list", "index", "login", "logout"),
     "Use clusters": (
-        *("generate", "status", "ui", "plan", "why", "upgrade", "history", "drift", "values", "trace", "kubeconfig"),
-        *("reconcile", "suspend", "resume"),
+        *("generate", "status", "ui", "plan", "why", "impact", "upgrade", "history", "drift", "values", "trace"),
+        *("kubeconfig", "reconcile", "suspend", "resume"),
     ),
     "Run the operator": ("install", "uninstall", "crds"),
     "Try it on this machine": ("demo", "dev"),

@@ -64,7 +64,7 @@ def test_release_metadata_of_the_page_is_valid() -> None:
     assert parse_compatibility(yaml.safe_load(example("maxMinorStep"))).rules[0].id == "kube-vip-1-28"
 
 
-def test_hashes_of_the_page_are_those_of_the_tutorial_stack() -> None:
+def test_hashes_of_the_page_are_those_of_the_files_of_a_new_stack() -> None:
     files = NewStack.parse("local/shop/1-35").files()
     hashes = hash_tree({path: text.encode() for path, text in files.items()})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import cluster_options
+from clusterstacks.csctl.shared.cluster_options import connection_options
 from clusterstacks.csctl.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import open_registry, trust_options
@@ -44,7 +44,7 @@ SHOWN_CLUSTERS = 5
     help="failed: the release is not offered any more where the stage is required.",
 )
 @click.option("--file", "files", type=FILE, multiple=True, help="Report whose digest is stated; repeatable.")
-@cluster_options
+@connection_options
 @trust_options
 @form_option()
 def attest(  # noqa: PLR0913 - the options of the verb

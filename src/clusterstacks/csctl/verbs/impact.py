@@ -46,7 +46,7 @@ HEADER: Final = ("CLUSTER", "RELEASE", "STEPS", "NODES ROLL", "CREATED", "CHANGE
 @click.argument("release", metavar="RELEASE_DIR", type=DIRECTORY)
 @contexts_options
 @filter_options
-@form_option("text", "json", "yaml")
+@form_option()
 def impact(release: Path, managements: Sequence[ManagementCluster], scope: ListScope, form: str) -> int:
     """Show what a release in a directory would change on the Clusters of its stack, before it is published.
 
