@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import text
+from clusterstacks.model.kinds.names import Kind
 from clusterstacks.model.versions import KubernetesVersion
 from clusterstacks.plan.compat.support import SupportState
 from clusterstacks.plan.compat.support_facts import support_ends
@@ -114,6 +115,20 @@ AT_REQUEST: Final = (
     ),
 )
 """Writes after the test, as a user, requested a comparison."""
+
+AT_REQUEST_WITH_SYNCS: Final = ExpectedWrite(
+    "patch",
+    "clusterresourcesyncbindings/status",
+    "",
+    "the status of a binding says that the request was handled, as that of a ClusterAddon",
+    frozenset({"status.lastHandledReconcileAt"}),
+)
+
+
+def at_request(objects: Iterable[Manifest]) -> tuple[ExpectedWrite, ...]:
+    """Return the writes after a request, with the objects of our kinds."""
+    has_syncs = any(one["kind"] == Kind.CLUSTER_RESOURCE_SYNC_BINDING for one in objects)
+    return (*AT_REQUEST, AT_REQUEST_WITH_SYNCS) if has_syncs else AT_REQUEST
 
 
 def refuse_unexpected(version: str, writes: Writes, expected: Collection[ExpectedWrite]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.kinds.names import READY_CONDITION, Kind
-from tests.replay.expected_writes import AT_REQUEST, AT_START, at_first_start, refuse_unexpected
+from tests.replay.expected_writes import AT_START, at_first_start, at_request, refuse_unexpected
 from tests.support.running.replayed_operator import replay
 from tests.support.running.world import condition_of
 from tests.support.servers.recorded_clusters import MANAGEMENT, recorded_clusters
@@ -39,7 +39,7 @@ def test_an_upgrade_from_an_earlier_version_writes_nothing_to_workload_clusters(
     addons = [one for one in shown.objects if one["kind"] == Kind.CLUSTER_ADDON]
     further = at_first_start(version, addons, datetime.now(UTC).date())
     refuse_unexpected(version, shown.started, (*AT_START, *further))
-    refuse_unexpected(version, shown.requested, AT_REQUEST)
+    refuse_unexpected(version, shown.requested, at_request(shown.objects))
     every_object_was_reconciled_and_is_ready(shown)
     sys.stdout.write(summary(version, clusters, shown))
 

@@ -35,7 +35,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=Tru
 
 @asynccontextmanager
 async def delivered(world: World) -> AsyncIterator[None]:
-    """Deliver an addon and a sync to a cluster; the operator that did keeps running."""
+    """Deliver an addon and a sync to a cluster, with an upgrade that is done; the operator keeps running."""
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"app": templates(config_map(world.namespace, key="ours"))}))
     content = {"objects.yaml": yaml.safe_dump(config_map(f"{world.namespace}-sync", a="b"))}
@@ -44,6 +44,7 @@ async def delivered(world: World) -> AsyncIterator[None]:
         "clusterSelector": {"matchLabels": {"sync": world.namespace}},
         "resources": [{"kind": "ConfigMap", "name": "objects"}],
     }
+    cluster_stacks = world.stack.manifest(world.namespace, "v1")["apiVersion"]
     async with world.operator():
         await world.create(world.stack.manifest(world.namespace, "v1"))
         await world.create(named(SYNC_API_VERSION, Kind.CLUSTER_RESOURCE_SYNC, "extra", world.namespace, spec=spec))
@@ -51,6 +52,9 @@ async def delivered(world: World) -> AsyncIterator[None]:
         await world.patch(cluster, {"metadata": {"labels": {"sync": world.namespace}}})
         await world.addons_ready("one", name.class_name)
         await world.until(Kind.CLUSTER_RESOURCE_SYNC_BINDING, binding_name("extra", "one"), is_ready)
+        upgrade = {"clusters": {"names": ["one"]}, "to": name.release}
+        await world.create(named(cluster_stacks, Kind.CLUSTER_UPGRADE, "done", world.namespace, spec=upgrade))
+        await world.until(Kind.CLUSTER_UPGRADE, "done", lambda one: one.get("status", {}).get("phase") == "Done")
         await world.at_rest()
         yield
 
