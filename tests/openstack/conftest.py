@@ -88,10 +88,9 @@ class Tenant:
         chart, settings = stack / "cluster-class/Chart.yaml", stack / "csctl.yaml"
         chart.write_text(chart.read_text().replace("openstack-demo", f"openstack-{self.name}"))
         text = settings.read_text().replace("clusterStackName: demo", f"clusterStackName: {self.name}")
-        settings.write_text(text + "    config: {method: get}\n")
+        settings.write_text(text)
         options = {"name": self.name, "disk_format": "raw", "container_format": "bare"}
         entry = {"url": url, "checksum": f"sha256:{sha256}", "createOpts": options}
-        (stack / "node-images").mkdir()
         images = {
             "apiVersion": "openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1",
             "openStackNodeImages": [entry],

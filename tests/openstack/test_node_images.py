@@ -34,10 +34,9 @@ async def test_release_says_that_orc_is_missing_and_is_ready_after_its_installat
     definition = capi_managers.manifests(capi_managers.ORC) / "crds" / "openstack.k-orc.cloud_images.yaml"
     one.kubectl("delete", "crd", CRD)
     try:
-        restart.ask(cloud.state, restart.RestartRequest("operator"))
         one.publish("v1", f"{origin.url}/image", SHA256, tmp_path)
         one.subscribe("v1")
-        await one.says("Ready", "the server does not serve Image.openstack.k-orc.cloud: its CRD")
+        await one.says("Ready", "install the OpenStack Resource Controller (ORC)")
     finally:
         one.kubectl("apply", "--server-side", f"--filename={definition}")
     message = await one.says("NodeImagesAvailable", "Image early has no state yet")
