@@ -6,6 +6,8 @@ The first test needs an environment without Images, because it removes their def
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 from typing import TYPE_CHECKING
 
 from clusterstacks.dev import capi_managers, process_records, restart
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SHA256 = hashlib.sha256(IMAGE).hexdigest()
 OTHER = hashlib.sha256(b"another image").hexdigest()
+SIZE = 200_000_000
+"""Of an image that takes a second or more; in bytes."""
 CRD = "images.openstack.k-orc.cloud"
 
 
@@ -62,16 +66,56 @@ async def test_release_is_ready_when_glance_has_the_image_with_its_hash(
     assert "1/1" in one.kubectl("get", "clusterstackreleases")
 
 
-async def test_image_of_node_images_yaml_is_uploaded_as_well(
+async def test_forty_images_of_node_images_yaml_are_uploaded_from_a_server_and_from_the_operator(
     cloud: Cloud, origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
 ) -> None:
     one = tenant("listed")
     one.add_secret()
-    one.create_listed(f"{origin.url}/image", SHA256, tmp_path)
+    by_url = {f"url-{number}": f"{origin.url}/image" for number in range(20)}
+    files = {f"file-{number}": tmp_path / str(number) for number in range(20)}
+    for number, file in enumerate(files.values()):
+        file.write_bytes(b"%d" % number * 100_000)
+    one.create_listed({**by_url, **files}, SHA256, tmp_path)
     one.subscribe("v1")
+    await one.says("NodeImagesAvailable", " more")
+    await one.ready(seconds=180)
+    assert "40/40" in one.kubectl("get", "clusterstackreleases")
+    assert one.condition("NodeImagesAsStated")["status"] == "True"
+    for image in ("url-19", "file-19"):
+        assert cloud.image(one.image(image)["status"]["id"])["status"] == "active"
+
+
+async def test_image_whose_server_redirects_is_uploaded_while_another_server_sends_a_byte_a_second(
+    origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
+) -> None:
+    slow, moved = tenant("slow"), tenant("moved")
+    for one in (slow, moved):
+        one.add_secret()
+        one.publish("v1", f"{origin.url}/{one.name}", SHA256, tmp_path)
+        one.subscribe("v1")
+        await one.says("NodeImagesAvailable", "Starting image upload")
+    await moved.ready()
+    assert slow.condition("NodeImagesAvailable")["reason"] == "NodeImagesPending"
+    slow.kubectl("delete", "clusterstack", slow.name)
+    slow.kubectl("wait", "--for=delete", f"{CRD}/{slow.name}", "--timeout=60s")
+
+
+async def test_operator_that_is_killed_while_it_serves_an_image_serves_it_again(
+    cloud: Cloud, tenant: Callable[[str], Tenant], tmp_path: Path
+) -> None:
+    one = tenant("served")
+    one.add_secret()
+    file = tmp_path / "large"
+    file.write_bytes(b"x" * SIZE)
+    one.create_listed({"large": file}, "", tmp_path)
+    one.subscribe("v1")
+    await one.says("NodeImagesAvailable", "Starting image upload")
+    record = process_records.read(cloud.state.records, "operator")
+    assert record
+    os.kill(record.pid, signal.SIGKILL)
+    restart.ask(cloud.state, restart.RestartRequest("operator"))
     await one.ready()
-    assert cloud.image(one.image()["status"]["id"])["status"] == "active"
-    assert one.condition("NodeImagesAsStated").get("status", "True") == "True"
+    assert cloud.image(one.image("large")["status"]["id"])["size"] == SIZE
 
 
 async def test_wrong_hash_truncated_file_and_missing_file_are_failures_with_cause_and_remedy(
@@ -96,13 +140,17 @@ async def test_wrong_hash_truncated_file_and_missing_file_are_failures_with_caus
     await one.ready()
 
 
-async def test_release_waits_for_the_secret_by_name(
+async def test_release_waits_for_the_secret_by_name_and_for_its_correction(
     origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
 ) -> None:
     one = tenant("unauthorized")
     one.publish("v1", f"{origin.url}/image", SHA256, tmp_path)
     one.subscribe("v1")
     await one.says("NodeImagesAvailable", "Waiting for Secret/openstack to be created")
+
+    one.add_secret(password="expired")  # noqa: S106  # a wrong one
+    message = await one.says("NodeImagesAvailable", "requires authentication")
+    assert "expired" not in message
 
     one.add_secret()
     await one.ready()
