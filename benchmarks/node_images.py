@@ -42,7 +42,7 @@ class Silent(http.server.SimpleHTTPRequestHandler):
 
 def measure(cloud: Cloud, root: Path, url: str) -> Iterator[Figure]:
     """Upload the file in all ways, in turns; each image is deleted before the next one."""
-    file, runs = root / "image", dict[str, list[float]]()
+    file, runs = root / "image", dict[tuple[str, str], list[float]]()
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     client, clouds = openstack.client(cloud.state)
     environ = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(clouds), "OS_CLOUD": openstack.CLOUD}
@@ -60,8 +60,8 @@ def measure(cloud: Cloud, root: Path, url: str) -> Iterator[Figure]:
             note(runs, way, seconds, **programs)
             one.kubectl("delete", "clusterstack", one.name)
             one.kubectl("wait", "--for=delete", "images.openstack.k-orc.cloud", "--all", f"--timeout={SECONDS}s")
-    for what, found in runs.items():
-        yield Figure(what, found, what.rpartition(", ")[2])
+    for (what, unit), found in runs.items():
+        yield Figure(what, found, unit)
 
 
 def released(one: Tenant) -> tuple[float, dict[str, tuple[float, int]]]:
@@ -78,11 +78,12 @@ def released(one: Tenant) -> tuple[float, dict[str, tuple[float, int]]]:
     return seconds, {name: (cpu_seconds(pid) - before[name], peak(pid)) for name, pid in pids.items()}
 
 
-def note(runs: dict[str, list[float]], way: str, seconds: float, **programs: tuple[float, int]) -> None:
-    runs.setdefault(f"{way}: time, s", []).append(seconds)
+def note(runs: dict[tuple[str, str], list[float]], way: str, seconds: float, **programs: tuple[float, int]) -> None:
+    """Add one run; of each program the CPU time in seconds and the memory in bytes."""
+    runs.setdefault((f"{way}: time", "s"), []).append(seconds)
     for program, (cpu, memory) in programs.items():
-        runs.setdefault(f"{way}: CPU of {program}, s", []).append(cpu)
-        runs.setdefault(f"{way}: memory of {program}, MB", []).append(memory / 1e6)
+        runs.setdefault((f"{way}: CPU of {program}", "s"), []).append(cpu)
+        runs.setdefault((f"{way}: memory of {program}", "MB"), []).append(memory / 1e6)
 
 
 def main() -> None:

@@ -70,7 +70,12 @@ class Tenant:
         if password:
             clouds["clouds"][openstack.CLOUD]["auth"]["password"] = password
         metadata = {"name": openstack.CLOUD}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"clouds.yaml": dump(clouds)}}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata,
+            "stringData": {"clouds.yaml": dump(clouds)},
+        }
         self.kubectl("apply", "-f-", manifest=secret)
 
     def publish(self, version: str, url: str, sha256: str, scratch: Path, *, image: str = "") -> None:
@@ -195,7 +200,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200 if content else 404)
         self.end_headers()  # without Content-Length only the end of the connection ends the file
         with suppress(ConnectionError):
-            for start in range(0, len(IMAGE) if self.path == "/slow" else 0):
+            for start in range(len(IMAGE) if self.path == "/slow" else 0):
                 self.wfile.write(IMAGE[start : start + 1])
                 if self.server.ends.wait(1):
                     return

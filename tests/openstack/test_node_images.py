@@ -148,7 +148,7 @@ async def test_release_waits_for_the_secret_by_name_and_for_its_correction(
     one.subscribe("v1")
     await one.says("NodeImagesAvailable", "Waiting for Secret/openstack to be created")
 
-    one.add_secret(password="expired")  # noqa: S106  # a wrong one
+    one.add_secret(password="expired")  # a wrong one
     message = await one.says("NodeImagesAvailable", "requires authentication")
     assert "expired" not in message
 
