@@ -44,7 +44,7 @@ async def test_release_says_that_orc_is_missing_and_is_ready_after_its_installat
     finally:
         one.kubectl("apply", "--server-side", f"--filename={definition}")
     message = await one.says("NodeImagesAvailable", "Image early has no state yet")
-    assert message.endswith("check that the OpenStack Resource Controller (ORC) runs")
+    assert message.endswith("downloads one after the other; check that it runs")
 
     restart.ask(cloud.state, restart.RestartRequest("orc"))
     await one.ready()
@@ -85,19 +85,21 @@ async def test_forty_images_of_node_images_yaml_are_uploaded_from_a_server_and_f
         assert cloud.image(one.image(image)["status"]["id"])["status"] == "active"
 
 
-async def test_image_whose_server_redirects_is_uploaded_while_another_server_sends_a_byte_a_second(
-    origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
+async def test_server_that_sends_a_byte_a_second_delays_the_next_image_until_its_image_is_deleted(
+    cloud: Cloud, origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
 ) -> None:
+    """ORC 2.6 has one worker and no time limit: docs/how-to/quickstart-openstack.md says what to do."""
     slow, moved = tenant("slow"), tenant("moved")
-    for one in (slow, moved):
+    for one, state in ((slow, "Starting image upload"), (moved, "one after the other")):
         one.add_secret()
         one.publish("v1", f"{origin.url}/{one.name}", SHA256, tmp_path)
         one.subscribe("v1")
-        await one.says("NodeImagesAvailable", "Starting image upload")
-    await moved.ready()
-    assert slow.condition("NodeImagesAvailable")["reason"] == "NodeImagesPending"
+        await one.says("NodeImagesAvailable", state)
+
     slow.kubectl("delete", "clusterstack", slow.name)
+    restart.ask(cloud.state, restart.RestartRequest("orc"))
     slow.kubectl("wait", "--for=delete", f"{CRD}/{slow.name}", "--timeout=60s")
+    await moved.ready()  # its server redirects
 
 
 async def test_operator_that_is_killed_while_it_serves_an_image_serves_it_again(
