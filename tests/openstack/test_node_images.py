@@ -44,7 +44,7 @@ async def test_release_says_that_orc_is_missing_and_is_ready_after_its_installat
     finally:
         one.kubectl("apply", "--server-side", f"--filename={definition}")
     message = await one.says("NodeImagesAvailable", "Image early has no state yet")
-    assert message.endswith("downloads one after the other; check that it runs")
+    assert message.endswith("it downloads one image after the other")
 
     restart.ask(cloud.state, restart.RestartRequest("orc"))
     await one.ready()
@@ -90,7 +90,7 @@ async def test_server_that_sends_a_byte_a_second_delays_the_next_image_until_its
 ) -> None:
     """ORC 2.6 has one worker and no time limit: docs/how-to/quickstart-openstack.md says what to do."""
     slow, moved = tenant("slow"), tenant("moved")
-    for one, state in ((slow, "Starting image upload"), (moved, "one after the other")):
+    for one, state in ((slow, "Starting image upload"), (moved, "one image after the other")):
         one.add_secret()
         one.publish("v1", f"{origin.url}/{one.name}", SHA256, tmp_path)
         one.subscribe("v1")

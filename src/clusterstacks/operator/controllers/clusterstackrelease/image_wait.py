@@ -93,7 +93,8 @@ def unavailable(image: RecordedObject, live: Manifest | None) -> str:
     if available.true and available.current:
         return ""
     if not available.reason or not available.current:
-        return f"{title} has no state yet: the OpenStack Resource Controller (ORC) downloads one after the other; check that it runs"
+        remedy = "check that the OpenStack Resource Controller (ORC) runs; it downloads one image after the other"
+        return f"{title} has no state yet: {remedy}"
     download, failed = condition_view(live, DOWNLOADING).message, has_failed(live)
     told = f"{available.message}: {download}" if failed and download else available.message
     if available.reason == PROGRESSING and download:

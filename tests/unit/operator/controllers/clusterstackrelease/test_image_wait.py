@@ -80,7 +80,7 @@ async def test_release_waits_for_each_image_and_counts_those_that_are_there() ->
         (
             image("one"),
             "NodeImagesPending",
-            "has no state yet: the OpenStack Resource Controller (ORC) downloads one after the other; check that it runs",
+            "has no state yet: check that the OpenStack Resource Controller (ORC) runs; it downloads one",
         ),
         (image("one", "True", "Success", seen=0), "NodeImagesPending", "has no state yet"),
         (None, "NodeImagesPending", "does not exist; it is applied again"),
