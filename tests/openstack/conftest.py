@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.csctl.building.release_builder import build_release
-from clusterstacks.dev import openstack, supervisor, teardown
+from clusterstacks.dev import openstack, process_records, restart, supervisor, teardown
 from clusterstacks.dev.demo.scenario import examples
 from clusterstacks.dev.environment import EnvironmentSettings
 from clusterstacks.dev.state_directory import StateDirectory
@@ -114,6 +114,10 @@ class Tenant:
 
     def subscribe(self, *versions: str, **spec: object) -> None:
         """Offer these versions."""
+        self.kubectl("apply", "-f-", manifest=self.stack(*versions, **spec))
+
+    def stack(self, *versions: str, **spec: object) -> dict[str, Any]:
+        """Return the ClusterStack that offers these versions, without a provider object unless ``spec`` has one."""
         spec = {
             "provider": "openstack",
             "name": self.name,
@@ -123,7 +127,7 @@ class Tenant:
             **(spec or {"noProvider": True}),
         }
         kinds = {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack"}
-        self.kubectl("apply", "-f-", manifest={**kinds, "metadata": {"name": self.name}, "spec": spec})
+        return {**kinds, "metadata": {"name": self.name}, "spec": spec}
 
     def condition(self, kind: str, version: str = "v1") -> dict[str, Any]:
         """Read a condition of a release; empty without one."""
@@ -173,6 +177,17 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         yield Cloud(state, releases)
     finally:
         teardown.down(state, print)
+
+
+@contextmanager
+def without_operator(cloud: Cloud) -> Iterator[list[str]]:
+    """End the operator of the environment until the end of the context; yield its arguments."""
+    record = process_records.read(cloud.state.records, "operator")
+    assert record
+    arguments = Path(f"/proc/{record.pid}/cmdline").read_text().split("\0")[3:-1]  # after python -m MODULE
+    process_records.end([record])
+    yield arguments
+    restart.ask(cloud.state, restart.RestartRequest("operator"))
 
 
 class Origin(http.server.ThreadingHTTPServer):

@@ -8,10 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 from clusterstacks.dev import capi_managers, process_records, restart
-from tests.openstack.conftest import IMAGE
+from tests.openstack.conftest import IMAGE, without_operator
+from tests.support.running.operator_process import MORTAL, ROOT
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -118,6 +122,39 @@ async def test_operator_that_is_killed_while_it_serves_an_image_serves_it_again(
     restart.ask(cloud.state, restart.RestartRequest("operator"))
     await one.ready()
     assert cloud.image(one.image("large")["status"]["id"])["size"] == SIZE
+
+
+def test_operator_that_is_killed_after_each_of_its_writes_uploads_one_image_and_removes_it(
+    cloud: Cloud, tenant: Callable[[str], Tenant], tmp_path: Path
+) -> None:
+    one = tenant("killed")
+    one.add_secret()
+    file, before = tmp_path / "file", cloud.images()
+    file.write_bytes(IMAGE)
+    delete = ("delete", "clusterstack", one.name, "--ignore-not-found", "--wait=false")
+    one.create_listed({"kept": file}, "", tmp_path)
+
+    def killed_until(done: Callable[[], object]) -> int:
+        """Start an operator that is killed after its first write, until this is done; return how often."""
+        lives = 0
+        while not done():
+            with subprocess.Popen([sys.executable, *MORTAL, "1", "quick", *arguments], cwd=ROOT) as victim:
+                while victim.poll() is None and not done():
+                    time.sleep(0.5)
+                victim.kill()
+            lives += 1
+        return lives
+
+    with without_operator(cloud) as arguments:
+        # The webhook of an operator that runs is needed for both.
+        killed_until(lambda: one.kubectl.tried("apply", "-f-", manifest=one.stack("v1")).returncode == 0)
+        lives = killed_until(lambda: one.condition("Ready").get("status") == "True")
+        (uploaded,) = {*cloud.images()} - {*before}
+        assert cloud.image(uploaded)["status"] == "active"
+        killed_until(lambda: one.kubectl.tried(*delete).returncode == 0)
+        lives += killed_until(lambda: not one.kubectl.get(f"cskr,{CRD}")["items"])
+    assert lives > 8
+    assert uploaded not in cloud.images()
 
 
 async def test_wrong_hash_truncated_file_and_missing_file_are_failures_with_cause_and_remedy(

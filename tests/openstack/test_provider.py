@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.dev import process_records, restart
-from tests.openstack.conftest import IMAGE
+from tests.openstack.conftest import IMAGE, without_operator
 from tests.support.running.kubectl import Kubectl
+from tests.support.running.operator_process import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,15 +30,12 @@ UPLOADED, PRESENT = "ubuntu-capi-image-v1.27.8", "Present Image"
 def provider(cloud: Cloud, tmp_path: Path) -> Iterator[None]:
     """Replace the operator of the environment by one with ``--providers openstack``."""
     Kubectl(cloud.state.kubeconfig, "default")("apply", "--server-side", f"--filename={DEFINITIONS}")
-    record = process_records.read(cloud.state.records, "operator")
-    assert record
-    command = Path(f"/proc/{record.pid}/cmdline").read_text().split("\0")[:-1]
-    process_records.end([record])
     log = tmp_path / "operator.log"
-    with log.open("wb") as output, subprocess.Popen([*command, "--providers=openstack"], stderr=output) as running:
-        yield
-        running.terminate()
-    restart.ask(cloud.state, restart.RestartRequest("operator"))
+    with without_operator(cloud) as arguments, log.open("wb") as output:
+        command = [sys.executable, *OPERATOR, *arguments, "--providers=openstack"]
+        with subprocess.Popen(command, stderr=output) as running:
+            yield
+            running.terminate()
 
 
 @pytest.mark.usefixtures("provider")

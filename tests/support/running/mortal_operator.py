@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.transport import Call, Transport
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-UNCOUNTED = ("/leases", "/selfsubjectaccessreviews", "dryRun=")
+UNCOUNTED = ("/leases", "/selfsubject", "dryRun=")
 OF_UPGRADES = "clusterupgrade"
 """In the path of the status of a ClusterUpgrade, and field manager of a step."""
 
