@@ -100,7 +100,7 @@ class OpenStackScenario:
             return (stack / BUILT).read_bytes()
 
     def _run(self, stack: Path, what: str, verb: str, *options: str) -> None:
-        command = [Path(sys.executable).with_name("csctl"), verb, stack.name, *options]
+        command = [str(Path(sys.executable).with_name("csctl")), verb, stack.name, *options]
         done = subprocess.run(
             command, cwd=stack.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
