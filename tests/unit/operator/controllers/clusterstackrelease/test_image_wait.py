@@ -116,6 +116,11 @@ async def test_release_waits_for_each_image_and_counts_those_that_are_there() ->
             "NodeImagesPending",
             "Image one is not available yet: connection refused",
         ),
+        (
+            image("one", "False", "TransientError", f"error requesting {'u' * 300}: no such host"),
+            "NodeImagesPending",
+            ": no such host",
+        ),
     ],
 )
 async def test_each_state_of_an_image_is_told_with_its_remedy(live: Manifest | None, reason: str, words: str) -> None:
