@@ -138,7 +138,9 @@ def test_operator_that_is_killed_after_each_of_its_writes_uploads_one_image_and_
         """Start an operator that is killed after its first write, until this is done; return how often."""
         lives = 0
         while not done():
-            with subprocess.Popen([sys.executable, *MORTAL, "1", "quick", *arguments], cwd=ROOT) as victim:
+            with subprocess.Popen(
+                [sys.executable, *MORTAL, "1", "of=/killed/", "quick", *arguments], cwd=ROOT
+            ) as victim:
                 while victim.poll() is None and not done():
                     time.sleep(0.5)
                 victim.kill()
