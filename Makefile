@@ -33,7 +33,7 @@ demo-upgrade: setup ## Show upgrades: a cluster with two workers goes two minors
 demo-ranges: setup ## Show ranges: a refused upgrade, the suggested steps, and a plan followed step by step
 	@$(BIN)/csctl demo --ranges
 
-demo-openstack: setup ## Show node images: a release waits until its image is in a real Glance (no Nova, no Neutron)
+demo-openstack: setup ## Show node images: a release waits until its images are in a real Glance (no Nova, no Neutron)
 	@$(BIN)/csctl demo --openstack
 
 demo-promote: binaries ## Show promotion: production takes what staging has proven, from one registry and over an air gap

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.report import Figure
@@ -75,17 +76,16 @@ class _Peak(threading.Thread):
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.size = 0
-        self._status = f"/proc/{pid}/status"
+        self._pid = pid
 
     def run(self) -> None:
-        while (size := self._read()) is not None:
-            self.size = max(self.size, size)
-            time.sleep(WATCH_SECONDS)
+        with suppress(FileNotFoundError, ProcessLookupError, StopIteration):  # the process has ended
+            while True:
+                self.size = max(self.size, peak(self._pid))
+                time.sleep(WATCH_SECONDS)
 
-    def _read(self) -> int | None:
-        """Return the peak so far; None when the process has ended."""
-        try:
-            with open(self._status, encoding="ascii", errors="replace") as status:  # noqa: PTH123 - 100 times a second
-                return next((1024 * int(line.split()[1]) for line in status if line.startswith(_PEAK)), None)
-        except (FileNotFoundError, ProcessLookupError):
-            return None
+
+def peak(pid: int) -> int:
+    """Return the most that a process had resident so far, in bytes."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 - 100 times a second
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith(_PEAK))

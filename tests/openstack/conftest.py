@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.csctl.building.release_builder import build_release
-from clusterstacks.dev import openstack, supervisor, teardown
+from clusterstacks.dev import openstack, process_records, restart, supervisor, teardown
 from clusterstacks.dev.demo.scenario import examples
 from clusterstacks.dev.environment import EnvironmentSettings
 from clusterstacks.dev.state_directory import StateDirectory
-from clusterstacks.model.yaml import dump
+from clusterstacks.model.yaml import dump, load
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 IMAGE = b"A node image.".ljust(1 << 20)
 
@@ -63,10 +64,19 @@ class Tenant:
     name: str
     kubectl: Kubectl
 
-    def add_secret(self) -> None:
-        """Copy the Secret with clouds.yaml from the namespace in which the environment has created it."""
-        secret = self.kubectl.get("secret", openstack.CLOUD, "--namespace=default")
-        self.kubectl.create({**secret, "metadata": {"name": openstack.CLOUD}})
+    def add_secret(self, *, password: str = "") -> None:
+        """Write the Secret with the clouds.yaml of the environment, or with another password."""
+        clouds = load((self.cloud.state.root / "openstack/clouds.yaml").read_bytes())
+        if password:
+            clouds["clouds"][openstack.CLOUD]["auth"]["password"] = password
+        metadata = {"name": openstack.CLOUD}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata,
+            "stringData": {"clouds.yaml": dump(clouds)},
+        }
+        self.kubectl("apply", "-f-", manifest=secret)
 
     def publish(self, version: str, url: str, sha256: str, scratch: Path, *, image: str = "") -> None:
         """Build a release whose class chart has an Image with this URL and hash."""
@@ -81,37 +91,43 @@ class Tenant:
         versions = {"cluster_stack": version, "cluster_addon": version, "node_image": version}
         build_release(stack, self.cloud.releases, **versions, changes=overlay)
 
-    def create_listed(self, url: str, sha256: str, scratch: Path) -> None:
-        """Create v1 as an author does, with the image in node-images.yaml instead of the class chart."""
+    def create_listed(self, images: Mapping[str, str | Path], sha256: str, scratch: Path) -> None:
+        """Create v1 as an author does, with node-images.yaml: images by name, with a URL and this hash, or as files."""
         stack = shutil.copytree(examples() / "stacks" / "openstack", scratch / self.name)
         (stack / "cluster-class/templates/image.yaml").unlink()
-        chart, settings = stack / "cluster-class/Chart.yaml", stack / "csctl.yaml"
-        chart.write_text(chart.read_text().replace("openstack-demo", f"openstack-{self.name}"))
-        text = settings.read_text().replace("clusterStackName: demo", f"clusterStackName: {self.name}")
-        settings.write_text(text + "    config: {method: get}\n")
-        options = {"name": self.name, "disk_format": "raw", "container_format": "bare"}
-        entry = {"url": url, "checksum": f"sha256:{sha256}", "createOpts": options}
-        (stack / "node-images").mkdir()
-        images = {
-            "apiVersion": "openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1",
-            "openStackNodeImages": [entry],
-        }
-        (stack / "node-images/config.yaml").write_text(dump(images))
+        for file in ("cluster-class/Chart.yaml", "csctl.yaml"):
+            text = (stack / file).read_text().replace("openstack-demo", f"openstack-{self.name}")
+            (stack / file).write_text(text.replace("clusterStackName: demo", f"clusterStackName: {self.name}"))
+        entries = []
+        for name, image in images.items():
+            options = {"name": name, "disk_format": "raw", "container_format": "bare"}
+            entry = {"url": f"artifact:{name}", "createOpts": options}
+            if isinstance(image, Path):
+                (stack / "node-images" / name).hardlink_to(image)
+            else:
+                entry |= {"url": image, "checksum": f"sha256:{sha256}"}
+            entries.append(entry)
+        api = "openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1"
+        (stack / "node-images/config.yaml").write_text(dump({"apiVersion": api, "openStackNodeImages": entries}))
         csctl = Path(sys.executable).with_name("csctl")
         subprocess.run([csctl, "create", stack, "--remote=none", f"--output={self.cloud.releases}"], check=True)
 
-    def subscribe(self, *versions: str) -> None:
+    def subscribe(self, *versions: str, **spec: object) -> None:
         """Offer these versions."""
+        self.kubectl("apply", "-f-", manifest=self.stack(*versions, **spec))
+
+    def stack(self, *versions: str, **spec: object) -> dict[str, Any]:
+        """Return the ClusterStack that offers these versions, without a provider object unless ``spec`` has one."""
         spec = {
             "provider": "openstack",
             "name": self.name,
             "kubernetesVersion": "1.35",
             "channel": "stable",
             "versions": list(versions),
-            "noProvider": True,
+            **(spec or {"noProvider": True}),
         }
         kinds = {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack"}
-        self.kubectl("apply", "-f-", manifest={**kinds, "metadata": {"name": self.name}, "spec": spec})
+        return {**kinds, "metadata": {"name": self.name}, "spec": spec}
 
     def condition(self, kind: str, version: str = "v1") -> dict[str, Any]:
         """Read a condition of a release; empty without one."""
@@ -120,9 +136,9 @@ class Tenant:
         conditions = [one for item in found if item["metadata"]["name"] == name for one in conditions_of(item)]
         return next((one for one in conditions if one["type"] == kind), {})
 
-    def image(self) -> dict[str, Any]:
-        """Read the Image of the class."""
-        return self.kubectl.get("images.openstack.k-orc.cloud", self.name)
+    def image(self, name: str = "") -> dict[str, Any]:
+        """Read an Image, by default that of the class."""
+        return self.kubectl.get("images.openstack.k-orc.cloud", name or self.name)
 
     async def says(self, kind: str, words: str, seconds: float = 60) -> str:
         """Wait until the message of a condition contains these words, and return it."""
@@ -163,13 +179,28 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         teardown.down(state, print)
 
 
+@contextmanager
+def without_operator(cloud: Cloud) -> Iterator[list[str]]:
+    """End the operator of the environment until the end of the context; yield its arguments."""
+    record = process_records.read(cloud.state.records, "operator")
+    assert record
+    arguments = Path(f"/proc/{record.pid}/cmdline").read_text().split("\0")[3:-1]  # after python -m MODULE
+    process_records.end([record])
+    yield arguments
+    restart.ask(cloud.state, restart.RestartRequest("operator"))
+
+
 class Origin(http.server.ThreadingHTTPServer):
-    """A web server with the image at /image and half of it at /truncated, whose /late is missing at first."""
+    """A web server with the image at /image and half of it at /truncated, whose /late is missing at first.
+
+    /moved redirects to the image, and /slow sends a byte of it a second.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.files = {"/image": IMAGE, "/truncated": IMAGE[: len(IMAGE) // 2]}
+        self.files = {"/image": IMAGE, "/slow": IMAGE, "/truncated": IMAGE[: len(IMAGE) // 2]}
+        self.ends = threading.Event()
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -177,9 +208,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         content = self.server.files.get(self.path)
-        self.send_response(200 if content else 404)
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", f"{self.server.url}/image")
+        else:
+            self.send_response(200 if content else 404)
         self.end_headers()  # without Content-Length only the end of the connection ends the file
-        self.wfile.write(content or b"<h1>Not found</h1>")
+        with suppress(ConnectionError):
+            for start in range(len(IMAGE) if self.path == "/slow" else 0):
+                self.wfile.write(IMAGE[start : start + 1])
+                if self.server.ends.wait(1):
+                    return
+            self.wfile.write(content or b"<h1>Not found</h1>")
 
     def log_message(self, *_: object) -> None:
         pass
@@ -193,6 +233,7 @@ def origin() -> Iterator[Origin]:
         try:
             yield server
         finally:
+            server.ends.set()
             server.shutdown()
             thread.join()
 

@@ -125,9 +125,9 @@ def provider(bench: Components, server: ApiServer, etcd_port: int, *, workloads:
 
 
 def operator(bench: Components, server: ApiServer, port: int, releases: Path) -> Process:
-    """Return our operator with releases from a directory."""
+    """Return our operator with releases from a directory, whose node images it serves."""
     kinds = ",".join(f"{kind}.{GROUP}" for kind in TEMPLATES)
-    webhooks = free_port()
+    webhooks, images = free_port(), free_port()
     return Process(
         Command(
             name="operator",
@@ -145,6 +145,8 @@ def operator(bench: Components, server: ApiServer, port: int, releases: Path) ->
                 "--leader-elect-identity=csctl-dev",
                 f"--webhook-port={webhooks}",
                 f"--webhook-url=https://{LOOPBACK}:{webhooks}",
+                f"--node-image-bind-address={LOOPBACK}:{images}",
+                f"--node-image-url=http://{LOOPBACK}:{images}",
                 "--operator-namespace=kube-system",
                 f"--metrics-bind-address={LOOPBACK}:{free_port()}",
                 f"--health-probe-bind-address={LOOPBACK}:{port}",

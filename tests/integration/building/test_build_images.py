@@ -95,6 +95,23 @@ def test_script_builds_an_image_whose_checksum_is_in_the_list(author: Author) ->
     assert author.list.read_text().count("checksum") == 1
 
 
+def test_image_that_is_published_with_the_release_is_put_into_the_stack(author: Author) -> None:
+    author.list.write_text(IMAGES.replace("https://images.example.org/node.qcow2", "artifact:../node.qcow2"))
+    author.script(WRITE)
+
+    code, out, err = author.build()
+
+    assert (code, out) == (0, f"{CHECKSUM}  {author.stack}/node-images/node.qcow2\n"), err
+    assert (author.stack / "node-images/node.qcow2").read_bytes() == IMAGE
+    assert sorted(one.name for one in (author.stack / "node-images").iterdir()) == [
+        "build",
+        "config.yaml",
+        "node.qcow2",
+        "setup.sh",
+    ]
+    assert not author.out.exists()
+
+
 def test_packer_builds_the_directory_of_an_image(author: Author) -> None:
     (author.stack / "node-images/node").mkdir()
     (author.stack / "node-images/node/node.pkr.hcl").touch()

@@ -1,20 +1,6 @@
 """The operator as the OpenStack provider: manifests for the provider written in Go; the test writes what ORC writes.
 
-The tests of cluster-stack-provider-openstack f23bdb5, with what shows the same here ("rules" is
-``unit/operator/controllers/openstack/test_rules.py``):
-
-- GetCloudFromSecret, WithCaCert: ORC reads the Secret; which one: ``test_manifests_for_the_go_provider_...``
-- GetCloudFromSecretNotFound, MissingCloudsSecretKey, CloudNotFound: rules, ``STATES``
-- GetImageID, ByNameAndTags, NoImageFound, WrongImageName, NotFound: ``test_manifests_for_the_go_provider_...``; rules,
-  ``test_image_is_looked_for_...``, ``test_image_with_an_id_...``, ``test_image_is_missing_...``
-- GetImageIDWithTwoSameImageNames: rules, ``STATES`` ("found more than one matching")
-- CreateImage, ImportImage: ``test_manifests_for_the_go_provider_...``; CreateImageFailed, ImportImageError: ``STATES``
-- CutOpenStackClusterStackReleaseVersion...: rules, ``test_node_image_has_the_name_of_the_go_provider``
-- GenerateOwnerReference, MatchOwnerReference, GetOwnedOpenStackNodeImageReleases, Create- and
-  UpdateOpenStackNodeImageRelease: rules, ``test_owners_are_the_releases``; ``test_manifests_for_the_go_provider_...``
-- GetNodeImagesFromLocal: rules, ``test_release_without_node_images_says_so``; ``unit/model/files``
-- DownloadReleaseAssets, Failed: the ClusterStackRelease downloads
-- integration (object created, assets condition, image active, both ready): ``test_manifests_for_the_go_provider_...``
+docs/how-to/replace-the-go-operator.md has the tests of the Go provider, with what shows the same here.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ async def test_each_step_is_written_once_although_every_write_of_the_upgrade_is_
         lives = 0
         async with nodes_roll(world, "one"), asyncio.timeout(SECONDS):
             while text(await world.get(Kind.CLUSTER_UPGRADE, "up"), "status", "phase") != "Done":
-                async with process(world, (*MORTAL, "1", "of-upgrades", "quick")) as victim:
+                async with process(world, (*MORTAL, "1", "of=clusterupgrade", "quick")) as victim:
                     assert await victim.wait() == -signal.SIGKILL
                 lives += 1
 

@@ -2,8 +2,8 @@
 
 Run as ``python -m tests.support.running.mortal_operator N`` with the operator's arguments. The response to that
 write never reaches the operator's code. Only what may change an object counts, and no Lease; each write that counts is
-logged with its number. With ``of-upgrades`` after N, only writes of the ClusterUpgrade controller count. With ``quick``
-after that it does not wait long after failures.
+logged with its number. With ``of=TEXT`` after N, only those with this text in their path count. With ``quick`` after
+that it does not wait long after failures.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.transport import Call, Transport
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-UNCOUNTED = ("/leases", "/selfsubjectaccessreviews", "dryRun=")
-OF_UPGRADES = "clusterupgrade"
-"""In the path of the status of a ClusterUpgrade, and field manager of a step."""
+UNCOUNTED = ("/leases", "/selfsubject", "dryRun=")
 
 
 def run(lives: int, counted: str = "") -> None:
@@ -47,9 +45,8 @@ def run(lives: int, counted: str = "") -> None:
 
 if __name__ == "__main__":
     lives, counted = int(sys.argv.pop(1)), ""
-    if sys.argv[1] == "of-upgrades":
-        del sys.argv[1]
-        counted = OF_UPGRADES
+    if sys.argv[1].startswith("of="):
+        counted = sys.argv.pop(1).removeprefix("of=")
     if sys.argv[1] == "quick":
         del sys.argv[1]
         shorten()

@@ -6,7 +6,7 @@ the OpenStack plugin of csctl written in Go does:
     node-images/build IMAGE_DIR OUTPUT
     packer build -var build_name=IMAGE_DIR -var output_directory=OUTPUT node-images/IMAGE_DIR
 
-The image is the file ``OUTPUT/IMAGE_DIR``. The programs run in a copy of the stack, so they cannot change the source.
+The program writes the image to ``OUTPUT/IMAGE_DIR``. It runs in a copy of the stack, so it cannot change the source.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from clusterstacks.csctl.building.yaml_edit import with_key
 from clusterstacks.model import yaml
 from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.files.node_images import SOURCE
+from clusterstacks.model.files.node_images import ARTIFACT, SOURCE
 from clusterstacks.release.errors import SourceBroken
+from clusterstacks.release.release_source import IMAGE_DIRECTORY
 from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ MAGIC: Final = {"qcow2": b"QFI\xfb", "vmdk": b"KDMV", "vhdx": b"vhdxfile"}
 def build_images(root: Path, into: Path, time_limit: timedelta) -> Iterator[tuple[str, Path]]:
     """Build the images of a stack directory; yield checksum and file of each when it is complete.
 
-    The checksum is in the list of the stack then. ``into`` is an absolute path, ``time_limit`` for each image.
+    The checksum is in the list of the stack then. An image with the URL ``artifact:FILE`` is put where ``csctl create``
+    looks for it, and others into ``into``, an absolute path. ``time_limit`` is for each image.
 
     Raises:
         SpecError: The list names no image to build, a program failed, or its image is not valid.
@@ -56,16 +58,19 @@ def build_images(root: Path, into: Path, time_limit: timedelta) -> Iterator[tupl
     wanted = {at: text(entry, "imageDir") for at, entry in enumerate(entries) if text(entry, "imageDir")}
     if not wanted:
         raise SourceBroken(SOURCE, f"has no image with imageDir: add it to each image that {SCRIPT} or Packer builds")
-    into.mkdir(parents=True, exist_ok=True)
     for at, name in wanted.items():
         if Path(name).name != name or name.startswith("."):
             raise SourceBroken(SOURCE, f"has imageDir {name!r}: write the name of a directory below node-images/")
+        url, file = text(entries[at], "url"), into / name
+        if url.startswith(ARTIFACT):
+            file = root / IMAGE_DIRECTORY / Path(url.removeprefix(ARTIFACT)).name
+        file.parent.mkdir(parents=True, exist_ok=True)
         # In the same file system as the result, which has gigabytes and is only renamed.
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=into) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=file.parent) as scratch:
             copy_tree(tree, root, Path(scratch, "stack"))
             image = _build(Path(scratch), name, time_limit)
             checksum = _checksum(image, text(entries[at], "createOpts", "disk_format"))
-            file = image.replace(into / name)
+            image.replace(file)
         place, content = ("openStackNodeImages", at), Path(root, SOURCE).read_bytes()
         replace_file(Path(root, SOURCE), with_key(content, place, "checksum", checksum, name=SOURCE))
         yield checksum, file

@@ -1,11 +1,13 @@
 """Puts built releases into the output directory.
 
-A release that is built again before it is published has the same name. It atomically replaces the earlier build and the
-signature of that build, if the directory contains only files that a build makes. Anything else stays and is an error.
+A release that is built again before it is published has the same name. It atomically replaces the earlier build, its
+signature and the files of its node images, if the directory contains only files that a build makes. Anything else stays
+and is an error.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +19,17 @@ from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import SourceBroken
 from clusterstacks.release.open import open_directory
 from clusterstacks.release.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA
-from clusterstacks.release.release_source import SIGNATURE_SUFFIX, STAGES_SUFFIX
+from clusterstacks.release.release_source import SIGNATURE_SUFFIX, STAGES_SUFFIX, image_file
 from clusterstacks.release.staging import Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from clusterstacks.model.names import ReleaseName
 
 _BUILT_FILES = {METADATA, HASHES, ADDON_CONFIG, ADDON_VALUES, COMPATIBILITY, NODE_IMAGES}
 _BUILT_ARCHIVES = ("cluster-class-", "cluster-addon-", "node-image-")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @contextmanager
@@ -74,8 +77,15 @@ def _replace(target: Path, staging: Staging, into: Path) -> None:
         # The envelopes belong to the earlier build and must not be published with another one.
         for suffix in (SIGNATURE_SUFFIX, STAGES_SUFFIX):
             (into / f"{target.name}{suffix}").unlink(missing_ok=True)
+        for digest in _digests(kept.glob(NODE_IMAGES)) - _digests(into.glob(f"*/{NODE_IMAGES}")):
+            image_file(into, digest).unlink(missing_ok=True)
     finally:
         before.remove()
+
+
+def _digests(lists: Iterable[Path]) -> set[str]:
+    """Return the digests in lists of node images."""
+    return {digest for file in lists for digest in _DIGEST.findall(file.read_text())}
 
 
 def _is_build(name: ReleaseName, directory: Path) -> bool:

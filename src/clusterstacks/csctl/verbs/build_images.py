@@ -20,14 +20,15 @@ def build_images(directory: Path, into: Path, time_limit: float) -> None:
     """Build each image of node-images/config.yaml that has imageDir, and write its checksum there.
 
     Runs 'node-images/build IMAGE_DIR OUTPUT' of the stack, or without that script 'packer build' in
-    node-images/IMAGE_DIR, with a copy of the stack. The image is the file OUTPUT/IMAGE_DIR. The log goes to standard
+    node-images/IMAGE_DIR, with a copy of the stack, which write the image to OUTPUT/IMAGE_DIR. The log goes to standard
     error. Ctrl-C and the time limit end the program with all its child processes.
 
-    The build runs with your rights: build only stacks that you trust. Upload the images, write their URLs into
-    node-images/config.yaml, and create the release.
+    An image with the URL artifact:FILE becomes node-images/FILE of the stack, where 'csctl create' looks for it. Upload
+    others from the output directory to their URLs. The build runs with your rights: build only stacks that you trust.
     """
     from clusterstacks.csctl.building import image_build
+    from clusterstacks.csctl.building.discover import shown_path
 
     limit = timedelta(seconds=time_limit)
     for checksum, file in image_build.build_images(directory.resolve(), into.resolve(), limit):
-        output.say(f"{checksum}  {into / file.name}")
+        output.say(f"{checksum}  {shown_path(file)}")

@@ -24,7 +24,8 @@ _HELP: Final = f"""Download a release into DIR/<release name>/, complete or not 
 
 REF is PLACE:<release name>, with the PLACE of its releases: {LOCATION_FORMS}.
 
-Digests are verified. Signatures are not: use 'csctl verify'.
+Digests are verified. Signatures are not: use 'csctl verify'. The files of its node images are not downloaded: use
+'csctl copy', which copies a release with them.
 """
 
 

@@ -1,10 +1,17 @@
-"""The demo of node images: a release waits until the OpenStack Resource Controller (ORC) has its image in Glance."""
+"""The demo of node images: a release waits until the OpenStack Resource Controller (ORC) has its images in Glance.
+
+One is downloaded from a web server. The stack builds the other one, which the operator serves to ORC.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import shutil
+import subprocess
+import sys
 import tempfile
+import textwrap
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from clusterstacks.csctl.building.release_builder import build_release
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.dev.demo.scenario import examples, release_ready
 from clusterstacks.dev.installation import apply_in_order, read_manifests
@@ -21,6 +27,7 @@ from clusterstacks.model.documents import at, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import ReleaseCondition
+from clusterstacks.model.names import parse_release
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.yaml import dump
 from clusterstacks.net.pool import Pool
@@ -29,15 +36,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from clusterstacks.dev.demo.await_state import Scene
-    from clusterstacks.model.names import ReleaseName
-    from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.plan.clusters.cluster_tree import Snapshot
 
 CLUSTER = ObjectKey("default", "imaged")
 """The Cluster of examples/openstack/cluster.yaml."""
 IMAGE = b"A node image of the demo.".ljust(4 << 20)
-IMAGE_NAME = "node-image-v1.35.4"
+IMAGE_NAME, BUILT_NAME = "node-image-v1.35.4", "worker-image-v1.35.4"
+"""The image at a URL, and the one that the stack builds."""
+BUILT = "node-images/worker.raw"
+RELEASE = parse_release("openstack-demo-1-35-v1")
 STARTED = "Starting image upload"
 """What ORC says while it downloads from a web server to Glance."""
 PARTS = 16
@@ -49,8 +57,8 @@ PART_SECONDS = 0.25
 class OpenStackStory:
     """Result of the demo of node images."""
 
-    glance_id: str
-    """The image in Glance, whose hash is that of the served file."""
+    built: str
+    """The id in Glance of the image that the stack has built."""
     seconds: Mapping[str, float]
     """Duration of each step by its name."""
 
@@ -67,31 +75,39 @@ class OpenStackScenario:
         scene = self.scene
         async with Pool() as pool, serve(IMAGE) as url:
             client = scene.management(pool)
-            release = build_imaged(self.releases, url, hashlib.sha256(IMAGE).hexdigest())
-            scene.say(
-                "A provider offers a stack with a node image: kubectl apply -f examples/openstack/clusterstacks.yaml"
-            )
+            built = await asyncio.to_thread(self._create, url)
+            scene.say("A provider offers the stack: kubectl apply -f examples/openstack/clusterstacks.yaml")
             await apply_in_order(client, read_manifests(examples() / "openstack/clusterstacks.yaml"))
-            await scene.until(client, "release waits", lambda seen: STARTED in _awaited(seen, release))
+            await scene.until(client, "release waits", lambda seen: STARTED in _awaited(seen))
             scene.say(f"The release waits, since no machine could start without it: Image {IMAGE_NAME}: {STARTED}")
-            await scene.until(client, "release ready", lambda seen: release_ready(seen, release))
-            image = await _verified_image(client)
-            scene.say(
-                "The image is in Glance. A user creates a Cluster: kubectl apply -f examples/openstack/cluster.yaml"
-            )
+            await scene.until(client, "release ready", lambda seen: release_ready(seen, RELEASE))
+            await _uploaded(client, IMAGE_NAME, IMAGE)
+            identity = await _uploaded(client, BUILT_NAME, built)
+            scene.say("Both are in Glance. A user creates a Cluster: kubectl apply -f examples/openstack/cluster.yaml")
             await apply_in_order(client, read_manifests(examples() / "openstack/cluster.yaml"))
             await scene.until(client, "cluster with addons", _delivered)
-        return OpenStackStory(text(image, "status", "id"), scene.seconds)
+        return OpenStackStory(identity, scene.seconds)
 
+    def _create(self, url: str) -> bytes:
+        """Build an image and the release as the author of the stack does; return the content of the image."""
+        with tempfile.TemporaryDirectory() as scratch:
+            stack = Path(scratch, "stack")
+            shutil.copytree(examples() / "stacks/openstack", stack)
+            values = {"image": {"name": IMAGE_NAME, "url": url, "sha256": hashlib.sha256(IMAGE).hexdigest()}}
+            (stack / "cluster-class/values.yaml").write_text(dump(values))
+            self._run(stack, "The author of a stack builds a node image", "build-images")
+            self._run(stack, "and creates a release with it", "create", "--remote=none", f"--output={self.releases}")
+            return (stack / BUILT).read_bytes()
 
-def build_imaged(releases: Path, url: str, sha256: str) -> ReleaseName:
-    """Build the release of the example stack with the image at a URL."""
-    with tempfile.TemporaryDirectory() as overlay:
-        values = Path(overlay) / "cluster-class" / "values.yaml"
-        values.parent.mkdir()
-        values.write_text(dump({"image": {"name": IMAGE_NAME, "url": url, "sha256": sha256}}))
-        versions = {"cluster_stack": "v1", "cluster_addon": "v1", "node_image": "v1"}
-        return build_release(examples() / "stacks" / "openstack", releases, **versions, changes=Path(overlay))
+    def _run(self, stack: Path, what: str, verb: str, *options: str) -> None:
+        command = [str(Path(sys.executable).with_name("csctl")), verb, stack.name, *options]
+        done = subprocess.run(
+            command, cwd=stack.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        shown = textwrap.indent(done.stdout.rstrip(), "  ")
+        if done.returncode:
+            raise DependencyError("ReleaseNotCreated", f"csctl {verb} failed:\n{shown}")
+        self.scene.say(f"{what}: csctl {verb}\n{shown}")
 
 
 @asynccontextmanager
@@ -118,19 +134,17 @@ async def serve(content: bytes) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def _verified_image(client: Client) -> Manifest:
-    """Return the Image of the release; a DependencyError if Glance has computed another hash than that of the file."""
-    (image,) = (await client.list(await client.resource(*IMAGE_KIND), CLUSTER.namespace)).items
-    if text(image, "status", "resource", "hash", "value") != hashlib.sha512(IMAGE).hexdigest():
-        raise DependencyError("HashWrong", f"Image {text(image, 'metadata', 'name')} has another hash in Glance")
-    return image
+async def _uploaded(client: Client, name: str, content: bytes) -> str:
+    """Return the id of an image; a DependencyError if Glance has computed another hash than that of its content."""
+    image = await client.get(await client.resource(*IMAGE_KIND), name, CLUSTER.namespace)
+    if text(image, "status", "resource", "hash", "value") != hashlib.sha512(content).hexdigest():
+        raise DependencyError("HashWrong", f"Image {name} has another hash in Glance")
+    return text(image, "status", "id")
 
 
-def _awaited(seen: Snapshot, release: ReleaseName) -> str:
-    for found in seen.releases:
-        if text(found, "metadata", "name") == release.release:
-            return condition_view(found, ReleaseCondition.NODE_IMAGES_AVAILABLE).message
-    return ""
+def _awaited(seen: Snapshot) -> str:
+    found = next((one for one in seen.releases if text(one, "metadata", "name") == RELEASE.release), {})
+    return condition_view(found, ReleaseCondition.NODE_IMAGES_AVAILABLE).message
 
 
 def _delivered(seen: Snapshot) -> bool:

@@ -32,7 +32,7 @@ ENVIRONMENT = "demo"
 @click.option("--keep", is_flag=True, help="Keep the environment running at the end.")
 @click.option("--ranges", is_flag=True, help="Show a refused upgrade, its solution, and a plan step by step instead.")
 @click.option("--upgrade", is_flag=True, help="Show two upgrades of Kubernetes, which wait for a stage, instead.")
-@click.option("--openstack", is_flag=True, help="Show a release that waits for its node image in Glance, instead.")
+@click.option("--openstack", is_flag=True, help="Show a release that waits for its node images in Glance, instead.")
 def demo(*, keep: bool, ranges: bool, upgrade: bool, openstack: bool) -> None:
     """Start an environment, create a cluster with addons from a release, upgrade it, and remove everything.
 
@@ -228,10 +228,10 @@ def _summarise_openstack(state: StateDirectory, story: OpenStackStory) -> None:
         "openstack": client,
     }
     for command in (
-        "kubectl get clusterstackreleases,images.openstack.k-orc.cloud",
+        "kubectl get cskr,images.openstack.k-orc.cloud",
         "csctl status",
         "openstack image list",
-        f"openstack image show {story.glance_id} -c name -c status -c size -c properties --fit-width",
+        f"openstack image show {story.built} -c name -c status -c size -c properties --fit-width",
     ):
         name, *arguments = command.split()
         output.say_lines("", f"$ {command}")
@@ -246,7 +246,7 @@ def _summarise_openstack(state: StateDirectory, story: OpenStackStory) -> None:
     output.say_lines(
         "",
         "Keystone, Glance and ORC are real. The machines of the Cluster are simulated: servers and networks of",
-        "OpenStack need Nova and Neutron, which do not run here.",
+        "OpenStack need Nova and Neutron, which do not run here. The images were never booted.",
     )
     _say_times(story.seconds)
 

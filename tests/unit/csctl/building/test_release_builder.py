@@ -161,6 +161,11 @@ async def test_image_is_put_beside_its_release_which_has_its_checksum(tmp_path: 
     assert kept.samefile(image)
     assert [file.name for file in kept.parent.iterdir()] == [digest]
 
+    image.unlink()
+    image.write_bytes(b"another")
+    await ReleaseBuilder(into=tmp_path / "out").build(first_stack(root), versions(kubernetes="v1.33.4"))
+    assert [file.read_bytes() for file in kept.parent.iterdir()] == [b"another"]
+
 
 @pytest.mark.parametrize(
     ("checksum", "complaint"),

@@ -36,6 +36,7 @@ def test_class_and_template_kinds_are_allowed(manifest: Manifest) -> None:
         (named("evil.org/v1", "ClusterClass", "a"), "--class-kinds"),
         (named("rbac.authorization.k8s.io/v1", "ClusterRole", "a"), "--class-kinds"),
         (named("cluster.x-k8s.io/v1beta2", "ClusterClass", "a", "there"), "is not in namespace here"),
+        (named("openstack.k-orc.cloud/v1alpha1", "Image", "a", "there"), "is not in namespace here"),
         (named("local.clusterstack.x-k8s.io/v1", "LocalClusterTemplate", "a", "there"), "is not in namespace here"),
     ],
 )

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.deliver.apply.class_object_rules import check_class_objects
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, check_class_objects
 from clusterstacks.deliver.apply.delivery_plan import Mark, RecordedObject
 from clusterstacks.deliver.apply.object_applier import ObjectStep
 from clusterstacks.deliver.apply.orc_images import (
@@ -105,7 +105,8 @@ async def apply_class_chart(
     failed = sum(not result.synced for result in results)
     if failed:
         message = f"{failed} of {len(results)} objects not applied: {describe_failures(results)}"
-        if any(target.resource is None and is_image(target.manifest) for target in targets):
+        missing = [one for one in results if one.code in ("NotServed", "KindNotServed")]  # from discovery, or by a 404
+        if any((one.id.group, one.id.kind) == IMAGE_KIND for one in missing):
             message += "; install the OpenStack Resource Controller (ORC), which makes node images"
         patch.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
     else:

@@ -47,7 +47,7 @@ SHOWN: Final = 3
 """Images that a message names; arbitrary."""
 
 MESSAGE_LENGTH: Final = 300
-"""Characters of ORC's message that are shown; arbitrary."""
+"""Characters of ORC's message that are shown, of its start and of its end, which has the cause; arbitrary."""
 
 
 async def wait_for_images(
@@ -93,12 +93,15 @@ def unavailable(image: RecordedObject, live: Manifest | None) -> str:
     if available.true and available.current:
         return ""
     if not available.reason or not available.current:
-        return f"{title} has no state yet: check that the OpenStack Resource Controller (ORC) runs"
+        remedy = "check that the OpenStack Resource Controller (ORC) runs; it downloads one image after the other"
+        return f"{title} has no state yet: {remedy}"
     download, failed = condition_view(live, DOWNLOADING).message, has_failed(live)
     told = f"{available.message}: {download}" if failed and download else available.message
     if available.reason == PROGRESSING and download:
         told = download
-    cause = without_tokens(" ".join(told.split()))[:MESSAGE_LENGTH]
+    cause = without_tokens(" ".join(told.split()))
+    if len(cause) > MESSAGE_LENGTH:
+        cause = f"{cause[: MESSAGE_LENGTH // 2]} ... {cause[-MESSAGE_LENGTH // 2 :]}"
     if failed:
         return f"{title}: {cause}: ORC does not try again: remove the cause, then delete the Image to begin again"
     return f"{title} is not available yet: {cause}"

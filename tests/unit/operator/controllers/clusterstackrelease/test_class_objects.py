@@ -12,6 +12,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.node_images import read_node_images
 from clusterstacks.model.kinds.names import API_VERSION
 from clusterstacks.model.names import parse_release
+from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import apply_class_chart
 from clusterstacks.operator.controllers.status_reconciler import StatusPatch
@@ -69,12 +70,20 @@ PROVIDER = {"apiVersion": "x/v1", "kind": "OpenStackClusterStackRelease", "name"
 
 
 class ApplyingApi(FakeApi):
+    gone: Resource | None = None
+    """A resource whose definition was deleted after discovery."""
+
     async def apply(self, resource: Resource, manifest: Manifest, **_: Any) -> Manifest:
+        if resource == self.gone:
+            raise KindNotServed("404 NotFound: the server could not find the requested resource")
         return await self.create(resource, manifest, manifest["metadata"]["namespace"])
 
 
-async def applied(options: Manifest, *kinds: Resource, **spec: Any) -> tuple[StatusPatch, FakeApi]:
+async def applied(
+    options: Manifest, *kinds: Resource, gone: Resource | None = None, **spec: Any
+) -> tuple[StatusPatch, FakeApi]:
     api = ApplyingApi(CLASSES, *kinds)
+    api.gone = gone
     entry = {
         "url": "https://images.example.org/node.qcow2",
         "createOpts": {"name": "Node", "disk_format": "qcow2", "container_format": "bare"},
@@ -116,8 +125,9 @@ async def test_provider_object_makes_the_images_itself() -> None:
     assert patch.condition("NodeImagesAsStated") is None
 
 
-async def test_missing_controller_of_images_is_named() -> None:
-    patch, _ = await applied({})
+@pytest.mark.parametrize(("kinds", "gone"), [((), None), ((IMAGES,), IMAGES)])
+async def test_missing_controller_of_images_is_named(kinds: tuple[Resource, ...], gone: Resource | None) -> None:
+    patch, _ = await applied({}, *kinds, gone=gone)
 
     condition = patch.condition("HelmChartApplied")
     assert condition is not None

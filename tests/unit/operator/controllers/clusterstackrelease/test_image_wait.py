@@ -80,7 +80,7 @@ async def test_release_waits_for_each_image_and_counts_those_that_are_there() ->
         (
             image("one"),
             "NodeImagesPending",
-            "has no state yet: check that the OpenStack Resource Controller (ORC) runs",
+            "has no state yet: check that the OpenStack Resource Controller (ORC) runs; it downloads one",
         ),
         (image("one", "True", "Success", seen=0), "NodeImagesPending", "has no state yet"),
         (None, "NodeImagesPending", "does not exist; it is applied again"),
@@ -115,6 +115,11 @@ async def test_release_waits_for_each_image_and_counts_those_that_are_there() ->
             downloading(image("one", "False", "TransientError", "connection refused"), "Starting image upload"),
             "NodeImagesPending",
             "Image one is not available yet: connection refused",
+        ),
+        (
+            image("one", "False", "TransientError", f"error requesting {'u' * 300}: no such host"),
+            "NodeImagesPending",
+            ": no such host",
         ),
     ],
 )
