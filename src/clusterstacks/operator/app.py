@@ -253,7 +253,7 @@ class Operator:
     def _features(self) -> frozenset[Feature]:
         on = {
             Feature.WEBHOOKS: self._webhooks is not None,
-            Feature.NO_WEBHOOKS: not self._settings.webhook_port,
+            Feature.NO_WEBHOOKS: not self._settings.webhook_port and not self._settings.shard,
             Feature.ELECTION: self._elector is not None,
             Feature.NODE_IMAGES: self._image_addresses is not None,
         }
