@@ -283,9 +283,10 @@ class Operator:
         return Renderer(workers=size.workers, limits=limits, on_failure=self._metrics.count_render_failure)
 
     def _features(self) -> frozenset[Feature]:
+        settings = self._settings
         on = {
             Feature.WEBHOOKS: self._webhooks is not None,
-            Feature.NO_WEBHOOKS: not (self._settings.webhook_port or self._settings.observe),
+            Feature.NO_WEBHOOKS: not (settings.webhook_port or settings.observe or settings.shard),
             Feature.ELECTION: self._elector is not None,
             Feature.NODE_IMAGES: self._image_addresses is not None,
         }

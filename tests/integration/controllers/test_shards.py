@@ -170,7 +170,7 @@ async def test_bindings_of_a_sync_move_with_their_cluster(world: World) -> None:
     await write("one")
     await world.cluster("one", "somebody-elses")
     async with instance(world) as (_, of_main), instance(world, "emea"):
-        spec = {"resources": [{"kind": "ConfigMap", "name": "objects"}]}
+        spec = {"resources": [{"kind": "ConfigMap", "name": "objects"}], "interval": "24h"}
         await world.create(named(SYNC_API_VERSION, Kind.CLUSTER_RESOURCE_SYNC.value, "extra", word, spec=spec))
         await world.shows(word, {"key": "one"})
         await label(world, "one", "emea")

@@ -140,3 +140,13 @@ async def test_unmarked_secret_is_rejected_with_the_label_command() -> None:
     await api.create(SECRETS, secret())
     with pytest.raises(SpecError, match=r"label secret one-kubeconfig cluster\.x-k8s\.io/cluster-name=one"):
         await Workloads(api).connect(ObjectKey("team", "one"))
+
+
+async def test_cluster_of_another_shard_gets_no_client() -> None:
+    api = FakeApi(SECRETS)
+    await api.create(SECRETS, secret("cluster.x-k8s.io/secret"))
+    workloads = Workloads(api, is_ours=lambda _: False)
+
+    for connect in (workloads.connect, workloads.connect_again):
+        with pytest.raises(WorkloadNotReachable, match="Cluster team/one belongs to another shard of the operator"):
+            await connect(ObjectKey("team", "one"))

@@ -92,6 +92,9 @@ class SyncSources:
 
     async def _read(self, kind: str, key: ObjectKey, *, is_template: bool) -> ReadSource:
         place = (kind, key, is_template)
+        if kind == SyncSourceKind.CONFIG_MAP and self._config_maps is None:
+            # Before the first read, which may be the only one for a long time.
+            self._config_maps = self.watch_config_maps()
         async with self._locks[place]:
             known = self._known.get(place)
             if known is None or not self._is_fresh(kind, key, known):
@@ -116,11 +119,8 @@ class SyncSources:
         return ReadSource(objects, digest, revision, now, weight=ENTRY_BYTES + objects.memory)
 
     def _is_fresh(self, kind: str, key: ObjectKey, known: ReadSource) -> bool:
-        if kind == SyncSourceKind.CONFIG_MAP:
-            if self._config_maps is None:
-                self._config_maps = self.watch_config_maps()
-            if self._config_maps.follows(key):
-                return known.revision == _revision(self._config_maps.cache.get(key))
+        if kind == SyncSourceKind.CONFIG_MAP and self._config_maps is not None and self._config_maps.follows(key):
+            return known.revision == _revision(self._config_maps.cache.get(key))
         return self.clock.monotonic() - known.read_at < FRESH_SECONDS
 
     def _drop_least_used(self) -> None:
