@@ -52,7 +52,7 @@ def measure(cloud: Cloud, root: Path, url: str) -> Iterator[Figure]:
         cloud.client("image", "delete", f"image-{turn}")
         note(runs, "openstack image create", spent.seconds, client=(spent.cpu, spent.memory))
         for way, source in (("url", f"{url}/image"), ("artifact", file)):
-            one = Tenant(cloud, f"{way}-{turn}", Kubectl(cloud.state.kubeconfig, f"{way}-{turn}", SECONDS))
+            one = Tenant(cloud, f"{way}{turn}", Kubectl(cloud.state.kubeconfig, f"{way}{turn}", SECONDS))
             one.kubectl("create", "namespace", one.name)
             one.add_secret()
             one.create_listed({one.name: source}, digest, root)
