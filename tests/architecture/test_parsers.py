@@ -65,6 +65,7 @@ PATTERNS = {
     "model/kinds/shards.py": "a flag of the operator; a pattern of 30 characters",
     "net/kube/partial_json.py": "an answer of an API server: net.kube.limits; possessive, so linear",
     "net/kube/failure_status.py": "a failure answer: net.kube.transport.MAX_FAILURE_BYTES; repetitions are bounded",
+    "csctl/building/output_directory.py": AUTHOR,
     "csctl/building/packaging.py": AUTHOR,
     "csctl/building/settings.py": AUTHOR,
     "csctl/building/source_tree.py": AUTHOR,
