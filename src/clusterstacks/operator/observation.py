@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.model.documents import listed, text
+from clusterstacks.model.documents import counted, listed, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import READY_CONDITION, AddonCondition
@@ -86,9 +86,9 @@ class Observed:
         """The result as text: a sentence, then a line for each write and each cluster that was not compared."""
         lines = [f"{subject}: {about}" for subject, about in sorted(self.writes.items())]
         lines += [f"Cluster {cluster} is not compared: {why}" for cluster, why in sorted(self.uncompared.items())]
-        count = f"would write {_number(len(self.writes), 'object')} in {_number(self.clusters, 'cluster')}"
+        count = f"would write {counted(len(self.writes), 'object')} in {counted(self.clusters, 'cluster')}"
         if self.uncompared:
-            count = f"{count}; {_number(len(self.uncompared), 'cluster')} could not be compared"
+            count = f"{count}; {counted(len(self.uncompared), 'cluster')} could not be compared"
         more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
         return listed(count, [*lines[:SHOWN], *more])
 
@@ -178,7 +178,3 @@ def leave_message(message: str) -> None:
     """Leave the message of a container that ends; elsewhere than in a container there is no place for it."""
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_bytes(message.encode()[:TERMINATION_BYTES])
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

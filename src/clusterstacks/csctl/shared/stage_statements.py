@@ -40,7 +40,8 @@ def current(statements: Sequence[StageEvidence]) -> list[StageEvidence]:
 
 def described(one: StageEvidence) -> str:
     """Describe a statement on one line: ``staging passed, 72 h on 3 clusters``."""
-    from clusterstacks.release.signing.stage_requirement import counted, shown_duration
+    from clusterstacks.model.documents import counted
+    from clusterstacks.release.signing.stage_requirement import shown_duration
 
     if not one.passed:
         return f"{one.stage} failed"

@@ -13,7 +13,7 @@ from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import open_registry, trust_options
 from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
 from clusterstacks.csctl.verbs.sign import read_key
-from clusterstacks.model.documents import and_more
+from clusterstacks.model.documents import and_more, counted
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 
@@ -150,7 +150,6 @@ async def _store(address: SourceAddress, release: SignableRelease, envelope: Env
 
 def _summary(statement: StageStatement) -> str:
     from clusterstacks.model.objects import age
-    from clusterstacks.release.signing.stage_requirement import counted
 
     facts = statement.facts
     versions = ", ".join(f"{number} with {version}" for version, number in facts.clusters.items())

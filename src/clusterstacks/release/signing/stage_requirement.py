@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.model.documents import counted
 from clusterstacks.model.kinds.clusterstackrelease import MAX_STAGE_STATEMENTS
 from clusterstacks.model.names import release_named
 from clusterstacks.model.objects import rfc3339
@@ -84,11 +85,6 @@ def _release(name: ReleaseName, version: str) -> str:
     if release_named(version) is not None:
         return version
     return replace(name, version=StackVersion.parse(version)).release
-
-
-def counted(number: int, noun: str) -> str:
-    """Write a number of things: ``1 cluster``, ``3 clusters``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def shown_duration(duration: timedelta) -> str:
