@@ -14,10 +14,11 @@ from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner, Revision
 from clusterstacks.deliver.apply.messages import RecordOfAnotherCluster
 from clusterstacks.deliver.apply.record_store import SECRETS, record_name
 from clusterstacks.model.kinds.clusteraddon import addon_name
-from clusterstacks.model.kinds.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import ADOPT_ANNOTATION, CLUSTER_KIND, RECONCILE_ANNOTATION, Kind
 from clusterstacks.model.objects import ObjectKey
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.observing.client_requests import Recorder
+from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
     from clusterstacks.model.names import ReleaseName
@@ -40,6 +41,10 @@ async def stack_with(world: World, *addons: str) -> ReleaseName:
 
 async def record_of(world: World, addon: str) -> Manifest:
     return await world.workload.get(SECRETS, record_name(addon), "kube-system")
+
+
+def is_health_unknown(addon: Manifest) -> bool:
+    return condition_of(addon, "Healthy").get("reason") == "HealthUnknown"
 
 
 @pytest.mark.regression("DROP-L7")
@@ -84,6 +89,8 @@ async def test_second_cluster_with_the_same_kubeconfig_does_not_change_the_addon
         # The annotation has done its part: neither is it needed again, nor does the first Cluster come back.
         await world.patch(second, {"metadata": {"annotations": {key: None}}})
         first = await world.get(CLUSTER_KIND, "first")
+        await world.patch(first, {"metadata": {"annotations": {RECONCILE_ANNOTATION: "now"}}})
+        await world.until(Kind.CLUSTER_ADDON, addon_name("first"), is_health_unknown)
         await world.patch(first, {"metadata": {"labels": {"changed": "inputs"}}})
         await world.says(
             Kind.CLUSTER_ADDON,

@@ -362,7 +362,7 @@ async def test_directory_source_of_the_operator_requires_the_releases_option(wor
 async def test_clusters_without_a_usable_class_or_source_are_rejected(world: World) -> None:
     await world.cluster("foreign", "quick-start")
     for name, words in (
-        ("none", "does not exist: 'kubectl get clusters"),
+        ("none", "does not exist: 'csctl status -n"),
         ("foreign", "which is not from a cluster stack"),
     ):
         code, out, err = await csctl(world, "plan", f"{world.namespace}/{name}", "--to", NEW)

@@ -84,7 +84,7 @@ async def test_upgrade_object_for_git_is_applied_followed_and_shown(world: World
 
         code, told, err = await csctl(world, "upgrade", "-lring=canary", *some, "--wait", "1s")
         assert code == 4, err
-        assert f"ClusterUpgrade {world.namespace}/{name} has not ended within 1 s." in told
+        assert f"ClusterUpgrade {world.namespace}/{name} has not ended within 1s." in told
         assert f"kubectl patch clusterupgrade -n {world.namespace} {name}" in err
         assert f"kubectl delete clusterupgrade -n {world.namespace} {name}" in err
         code, _, err = await csctl(world, "upgrade", "-lring=none", *some)

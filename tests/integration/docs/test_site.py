@@ -108,7 +108,7 @@ async def test_site_is_searched_dark_and_loads_nothing_from_others(
         await page.scheme("dark")
         await page.goto(f"{server.url}/index.html")
         await page.until("document.querySelector('[data-md-component=search-query]')")
-        assert await page.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        await page.until("getComputedStyle(document.body).backgroundColor != 'rgb(255, 255, 255)'")
         await page.value("document.querySelector('[data-md-component=search-query]').focus()")
         await page.type("ClusterStackWithinRanges")
         await page.until("document.querySelector('.md-search-result__link[href*=conditions]')")

@@ -246,6 +246,11 @@ class AddonSweep:
         finally:
             lock.release()
 
+    def failure(self, addon: ObjectKey) -> str:
+        """Return why the last sweep of a cluster failed; empty if none did."""
+        known = self._swept.get(addon)
+        return known.failure if known is not None else ""
+
     def uncompared(self, addon: ObjectKey) -> str | None:
         """Return why a cluster is not compared with its records; empty if it is, None if it is not swept."""
         known = self._swept.get(addon)

@@ -254,7 +254,8 @@ class AddonReconciler:
         if addon.status.observed_cluster_generation != snapshot.generation:
             await self.compat_check.check_request(patch, snapshot)
         at_rest = recorded.is_same(wanted) and progress == RolloutProgress() and not lost
-        if at_rest and (not changed or await self.preparation.is_delivered(patch, snapshot, wanted)):
+        in_doubt = changed and self.sweep.failure(patch.key)
+        if at_rest and not in_doubt and (not changed or await self.preparation.is_delivered(patch, snapshot, wanted)):
             patch.status["observedInputs"] = inputs
             self.sweep.watch(patch.key, snapshot.cluster.key)
             await self.drift.start(patch, snapshot)
