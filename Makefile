@@ -53,7 +53,7 @@ test-replay: setup ## Run this build on the recorded state of released versions:
 	$(BIN)/pytest tests/replay -n 2 -q -rfEP
 
 test-e2e: binaries ## Run the tests against the real Cluster API core manager
-	$(BIN)/pytest tests/e2e -q --timeout=1200
+	$(BIN)/pytest tests/e2e -n 2 --dist loadfile -q --timeout=1200
 
 test-openstack: setup ## Test node images with the real OpenStack Resource Controller, Keystone and Glance (by hand; five minutes)
 	@$(BIN)/csctl dev binaries --with openstack

@@ -108,7 +108,6 @@ class Scene:
     scratch: Path
     kubeconfig: bytes
     figures: dict[str, str] = field(default_factory=dict)
-    looks: int = 0
     changes: int = 0
 
     @contextmanager
@@ -125,25 +124,26 @@ class Scene:
 
     async def neighbour_is_served(self) -> None:
         """Change a value of the neighbour's Cluster: the operator has to see it and to deliver to its cluster."""
-        self.changes += 1
-        clusters = await self.management.resource("cluster.x-k8s.io", "Cluster")
-        variable = {"name": "metricsResolution", "value": f"{20 + self.changes}s"}
-        patch = {"spec": {"topology": {"variables": [variable]}}}
-        await self.management.merge_patch(clusters, "good", patch, NEIGHBOUR)
+        value = await self.change_value("good", NEIGHBOUR)
         deployments = await self.neighbour.resource("apps", "Deployment")
 
         async def changed() -> bool:
             deployment = await self.neighbour.get(deployments, "demo-metrics", "kube-system")
-            return f"={variable['value']}" in json.dumps(deployment["spec"])
+            return f"={value}" in json.dumps(deployment["spec"])
 
         await eventually(changed, about="the delivery of the neighbour's new value")
 
     async def look_at_attacker(self) -> None:
-        """Have the operator look at the attacker's cluster, as its user can at any time."""
-        self.looks += 1
+        """Have the operator deliver to the attacker's cluster, as its user can at any time."""
+        await self.change_value("one", ATTACKER)
+
+    async def change_value(self, name: str, home: str) -> str:
+        """Change a value of the addons of a Cluster, and return it."""
+        self.changes += 1
         clusters = await self.management.resource("cluster.x-k8s.io", "Cluster")
-        patch = {"metadata": {"labels": {"example.org/look": str(self.looks)}}}
-        await self.management.merge_patch(clusters, "one", patch, ATTACKER)
+        variable = {"name": "metricsResolution", "value": f"{20 + self.changes}s"}
+        await self.management.merge_patch(clusters, name, {"spec": {"topology": {"variables": [variable]}}}, home)
+        return variable["value"]
 
     async def says(self, *words: str) -> None:
         """Wait until the attacker's ClusterAddon says why it is not ready."""

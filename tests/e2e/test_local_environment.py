@@ -93,7 +93,7 @@ def test_two_environments_run_side_by_side_and_leave_nothing(csctl: Csctl, tmp_p
         "tenant/prod",
         *SIMULATED,
     }
-    assert all(component["state"] == "running" and component["memory_bytes"] for component in first.values())
+    assert all(component["state"] == "running" and component["memoryBytes"] for component in first.values())
     ports = [component["port"] for found in (first, csctl.components(*second)) for component in found.values()]
     assert len([port for port in ports if port]) == len({port for port in ports if port})
 
