@@ -15,7 +15,7 @@ MAX_KEYS: Final = 16
 MAX_STAGES: Final = 8
 """Most stages that a release must have passed (arbitrary)."""
 
-_VERSION_OR_RELEASE: Final = r"^([a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-)?v[0-9]+(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
+_VERSION_OR_RELEASE: Final = r"^([a-z0-9]+(-[a-z0-9]+)+-[0-9]+-[0-9]+-)?v[0-9]+(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
 
 _KEY_LENGTH: Final = 16384
 _LOCATION_LENGTH: Final = 1024

@@ -146,6 +146,14 @@ def test_key_in_a_secret_is_in_the_namespace_of_the_stack() -> None:
 STAGE = {"stage": "staging", "keys": [{"secretName": "stage"}], "soak": "72h", "clusters": 3, "upgradesFrom": ["v6"]}
 
 
+@pytest.mark.parametrize("version", ["v6", "v0-beta.1", "local-demo-1-35-v6", "openstack-hosted-control-plane-1-35-v6"])
+def test_upgrade_is_from_a_version_or_a_release(version: str) -> None:
+    (stage,) = choice("ghcr.io", None).stages(
+        stack({**OCI, "verification": {"evidence": [{**STAGE, "upgradesFrom": [version]}]}})
+    )
+    assert stage.required.upgrades_from == (version,)
+
+
 def test_stages_have_keys_of_their_own_and_leave_signatures_to_the_operator() -> None:
     own = {**OCI, "verification": {"evidence": [STAGE, {**STAGE, "stage": "perf", "soak": ""}]}}
     chosen = choice("ghcr.io", REQUIRED)
