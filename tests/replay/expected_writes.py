@@ -62,6 +62,12 @@ AT_START: Final = (
         "the certificate of the webhooks is not recorded, because it has a private key",
     ),
     ExpectedWrite(
+        "create",
+        "secrets",
+        "kube-system/cluster-stack-operator-node-images",
+        "the key of the addresses of node images is not recorded, because whoever has it can read them",
+    ),
+    ExpectedWrite(
         "apply",
         "validatingwebhookconfigurations",
         "cluster-stack-operator",
