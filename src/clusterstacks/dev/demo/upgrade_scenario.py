@@ -82,6 +82,10 @@ class UpgradeScenario:
                 tasks.create_task(self.upgrade(client, goal))
                 for before, offer in zip((first, *others), others, strict=False):
                     await self._follow(client, pool, before, offer)
+                # Only now: between two steps this is true for a moment, which a reader may miss.
+                await self.scene.until(
+                    client, f"addons {goal}", lambda seen: _delivered(seen, others[-1]) and not _has_pending_hooks(seen)
+                )
             workload = self.scene.workload(pool)
             served = (await workload.version()).minor
             nodes = (await workload.list(await workload.resource("", "Node"))).items
@@ -118,9 +122,6 @@ class UpgradeScenario:
         await report_backup(scene.workload(pool), version)
         await scene.until(client, f"control plane {version}", lambda seen: _has_control_plane(seen, version))
         await scene.until(client, f"workers {version}", lambda seen: _has_workers(seen, version))
-        await scene.until(
-            client, f"addons {version}", lambda seen: _delivered(seen, offer) and not _has_pending_hooks(seen)
-        )
 
 
 async def build_upgrade(releases: Path) -> list[Offer]:
