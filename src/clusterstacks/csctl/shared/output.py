@@ -188,6 +188,8 @@ def _exit_code(error: BaseException) -> int:
     if SETTINGS.verbose and isinstance(error, (ClusterStacksError, OSError)):
         traceback.print_exception(error)
     match error:
+        case BaseExceptionGroup():  # of tasks that ran beside each other
+            code = _exit_code(error.exceptions[0])
         case click.exceptions.Exit():
             code = error.exit_code
         case click.exceptions.NoArgsIsHelpError():

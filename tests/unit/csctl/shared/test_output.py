@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     [
         (SpecError("X", "a is wrong; change b\nevidence"), 2, "Error: a is wrong; change b\n  evidence\n"),
         (DependencyError("X", "a is away"), 1, "Error: a is away\n"),
+        (ExceptionGroup("tasks", [DependencyError("X", "b is away")]), 1, "Error: b is away\n"),
         (click.UsageError("no such option"), 2, "Error: no such option\n"),
         (click.exceptions.Exit(3), 3, ""),
         (
