@@ -43,6 +43,7 @@ PATTERNS = {
     "csctl/authoring/rules/layout.py": AUTHOR,
     "csctl/authoring/rules/rendering.py": f"{AUTHOR}; a template: MAX_TEMPLATE_BYTES",
     "csctl/authoring/rules/source_files.py": AUTHOR,
+    "csctl/verbs/attest.py": "an argument of the command line",
     "csctl/verbs/copy.py": "an argument of the command line",
     "csctl/shared/upgrade_objects.py": "an argument of the command line",
     "csctl/shared/terminal.py": "what is printed; words, without backtracking",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -32,9 +33,19 @@ SHOWN_CLUSTERS = 5
 """Clusters that an error names (arbitrary)."""
 
 
+def _stage(_: click.Context, __: click.Parameter, value: str) -> str:
+    from clusterstacks.model.kinds.source import STAGE_NAME
+
+    if not re.fullmatch(STAGE_NAME, value):
+        raise click.BadParameter(f"{value!r} is not the name of a stage (expected up to 63 of a-z, 0-9 and -)")
+    return value
+
+
 @click.command(short_help="State that a stage has run a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF")
-@click.option("--stage", required=True, help="Name of the stage, as in spec.source.verification.evidence.")
+@click.option(
+    "--stage", required=True, callback=_stage, help="Name of the stage, as in spec.source.verification.evidence."
+)
 @click.option("--key", type=FILE, required=True, help="Private key of the stage, as for 'csctl sign'.")
 @click.option(
     "--verdict",

@@ -322,7 +322,10 @@ def plural(directory: Path) -> None:
     from clusterstacks.plan.compat.community_facts import facts_of_plural
 
     today = datetime.now(UTC).date()
-    for file in sorted(directory.glob("*.yaml")):
+    files = sorted(directory.glob("*.yaml"))
+    if not files:
+        raise click.UsageError(f"{directory} has no file NAME.yaml: name the directory static/compatibilities")
+    for file in files:
         _install_community(
             file.stem, facts_of_plural(file.stem, yaml.load(file.read_bytes(), name=str(file)), today), today
         )

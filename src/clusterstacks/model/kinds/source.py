@@ -15,6 +15,9 @@ MAX_KEYS: Final = 16
 MAX_STAGES: Final = 8
 """Most stages that a release must have passed (arbitrary)."""
 
+STAGE_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+"""Pattern of the name of a stage."""
+
 _VERSION_OR_RELEASE: Final = r"^([a-z0-9]+(-[a-z0-9]+)+-[0-9]+-[0-9]+-)?v[0-9]+(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
 
 _KEY_LENGTH: Final = 16384
@@ -110,7 +113,7 @@ class StageSpec(Model):
     """The evidence that a stage must have given: another management cluster that runs the releases first."""
 
     stage: Annotated[str, Field(max_length=63)] = Field(
-        pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", description="Name of the stage, as in 'csctl attest --stage'."
+        pattern=STAGE_NAME, description="Name of the stage, as in 'csctl attest --stage'."
     )
     keys: tuple[KeyRef, ...] = Field(
         min_length=1, max_length=MAX_KEYS, description="Keys of the stage; a statement of one of them is sufficient."

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model import yaml
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import at, mappings, text
+from clusterstacks.model.errors import SpecError
 from clusterstacks.model.ranges import Range, merged
 from clusterstacks.model.semver import SemVer
 from clusterstacks.model.versions import InvalidVersion
@@ -58,8 +59,15 @@ def facts_of_plural(component: str, document: Manifest, today: date) -> Manifest
 
 
 def facts_of_endoflife(component: str, content: str, today: date) -> Manifest | None:
-    """Return the facts file of a product page, which begins with YAML between dashes; None if it has no usable row."""
+    """Return the facts file of a product page, which begins with YAML between dashes; None if it has no usable row.
+
+    Raises:
+        SpecError: It is not such a page.
+    """
     document = yaml.load(content.removeprefix("---\n").partition("\n---")[0], name=component)
+    if not isinstance(at(document, "releases"), list):
+        problem = f"{component} is no product of endoflife.date (expected YAML between lines of dashes, with releases)"
+        raise SpecError("ProductUnreadable", f"{problem}: name a file of the directory products")
     return _facts(component, list(_cycles(document)), "endoflife", f"{ENDOFLIFE}/{component}", today)
 
 

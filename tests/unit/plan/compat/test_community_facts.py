@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model import yaml
+from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import SemVer
 from clusterstacks.model.versions import KubernetesVersion
 from clusterstacks.plan.compat.community_facts import facts_of_endoflife, facts_of_plural
@@ -104,4 +105,12 @@ def test_product_of_endoflife_has_ranges_and_days() -> None:
 
 def test_data_without_a_usable_row_gives_no_facts() -> None:
     assert facts_of_plural("mesh", {"versions": []}, TODAY) is None
-    assert facts_of_endoflife("mesh", "no front matter", TODAY) is None
+    assert facts_of_endoflife("mesh", "---\nreleases: []\n---\n", TODAY) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "-----BEGIN PRIVATE KEY-----\nAA\n", "---\ntitle: a\n---\n", "---\nreleases: 1\n---\n"]
+)
+def test_another_file_than_a_product_is_refused(content: str) -> None:
+    with pytest.raises(SpecError, match="name a file of the directory products"):
+        facts_of_endoflife("mesh", content, TODAY)
