@@ -175,6 +175,6 @@ class Observation:
 
 
 def leave_message(message: str) -> None:
-    """Leave the message of a container that ends; elsewhere than in a container there is no place for it."""
+    """Leave a message for whoever reads the status of this container; outside of one, do nothing."""
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_bytes(message.encode()[:TERMINATION_BYTES])
