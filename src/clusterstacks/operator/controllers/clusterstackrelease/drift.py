@@ -10,7 +10,7 @@ from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.deliver.apply.waves import CLASS_KIND
 from clusterstacks.model.documents import and_more, at, mapping, mappings, shown, text
 from clusterstacks.model.kinds.clusterapi import is_moving, is_paused
-from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION
+from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION, PAUSED_ANNOTATION
 from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey, object_id
 from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import recorded_objects
@@ -158,10 +158,13 @@ class DriftDetector:
 
     async def _is_moved(self, objects: Collection[ObjectId]) -> bool:
         """Return whether ``clusterctl move`` moves the objects: it pauses the class and marks deleted objects."""
-        if not self._moved.isdisjoint(objects):
-            return True
-        classes = [await self._read(one) for one in objects if (one.group, one.kind) == CLASS_KIND]
-        return any(one is not None and (is_paused(one) or is_moving(one)) for one in classes)
+        classes = [one for one in objects if (one.group, one.kind) == CLASS_KIND]
+        live = [await self._read(one) for one in classes]
+        # A class that is gone was paused as long as the cache has it, and is in _moved afterwards.
+        cached = [self.classes.cache.get(ObjectKey(one.namespace, one.name)) for one in classes]
+        return not self._moved.isdisjoint(objects) or any(
+            one is not None and (is_paused(one) or is_moving(one)) for one in (*live, *cached)
+        )
 
     def _changed(self, change: CacheChange) -> None:
         identity = object_id(change.new or change.old or {})
@@ -214,8 +217,9 @@ def class_metadata(manifest: Manifest) -> Manifest:
         for key in ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
         if key in metadata
     }
-    if is_moving(manifest):
-        kept["annotations"] = {DELETE_FOR_MOVE_ANNOTATION: ""}
+    annotations = mapping(metadata, "annotations")
+    if states := {key: "" for key in (PAUSED_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION) if key in annotations}:
+        kept["annotations"] = states
     return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
 
 

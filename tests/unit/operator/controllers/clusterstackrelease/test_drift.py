@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.deliver.apply.delivery_plan import Mark
 from clusterstacks.deliver.apply.results import ObjectResult
 from clusterstacks.model.kinds.clusterapi import MAX_REFERENCES, template_references
-from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION
+from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION, PAUSED_ANNOTATION
 from clusterstacks.model.objects import ObjectId, ObjectKey
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.controllers.clusterstackrelease.drift import (
@@ -195,6 +195,22 @@ async def test_objects_that_clusterctl_move_deleted_are_not_drift(deleted: Manif
 
 
 @pytest.mark.parametrize(
+    ("annotations", "found"),
+    [({PAUSED_ANNOTATION: ""}, None), ({}, ["ClusterClass.cluster.x-k8s.io stacks/x was deleted"])],
+)
+async def test_class_that_clusterctl_move_deletes_while_the_cache_still_has_it_is_not_drift(
+    annotations: dict[str, str], found: list[str] | None
+) -> None:
+    release = release_with(KEY.name, IDENTITY)
+    watched = Watched(release, client=FakeApi(CLASSES))
+    watched.cached[ObjectKey(KEY.namespace, "x")] = {
+        "metadata": {**live("b", 1)["metadata"], "annotations": annotations}
+    }
+
+    assert await watched.detector.find_changed(StatusPatch(release)) == found
+
+
+@pytest.mark.parametrize(
     ("found", "follows", "is_used"),
     [
         (live("a", 5), True, True),
@@ -220,11 +236,11 @@ def test_the_class_is_read_live_unless_the_cache_has_it_as_it_was_applied(
 
 @pytest.mark.regression("LIVE-H3")
 def test_only_metadata_needed_for_drift_is_cached() -> None:
-    moving = {"clusterctl.cluster.x-k8s.io/delete-for-move": "", "example.org/long": "x" * 1000}
+    states = {PAUSED_ANNOTATION: "", DELETE_FOR_MOVE_ANNOTATION: ""}
     metadata = {"name": "x", "namespace": "stacks", "uid": "a", "resourceVersion": "7", "generation": 2}
-    manifest = {"apiVersion": "v1", "kind": "X", "metadata": {**metadata, "annotations": moving}, "spec": {}}
-    kept = {**metadata, "annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}
-    assert class_metadata(manifest)["metadata"] == kept
+    manifest: Manifest = {"apiVersion": "v1", "kind": "X", "spec": {}}
+    manifest["metadata"] = {**metadata, "annotations": {**states, "example.org/long": "x" * 1000}}
+    assert class_metadata(manifest)["metadata"] == {**metadata, "annotations": states}
 
 
 @pytest.mark.regression("LIVE-H3")
